@@ -8,7 +8,7 @@ PIP    := $(BIN)/python $(INSTALL) -c constraints.txt
 LOCKED := $(INSTALL) --require-hashes --no-deps --no-build-isolation
 UV_LOCKED := $(BIN)/uv pip install --quiet --require-hashes --no-deps
 
-.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-slurm demo-kubernetes test test-full test-gpu gpu-wheels postgres slurm compiler docker shells chromium bubblewrap podman isolation check bench bench-tuning clean lock golden dist image console
+.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-console demo-slurm demo-kubernetes test test-full test-gpu gpu-wheels postgres slurm compiler docker shells chromium bubblewrap podman isolation check bench bench-tuning clean lock golden dist image console
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -32,6 +32,10 @@ demo-tuning: $(VENV)/.demo
 demo-plan: $(VENV)/.demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/planning/demo.sh $(CURDIR)/runs/planning
 	@echo && echo "the picture: runs/planning/plan.png; the page for any browser: runs/planning/plan.html"
+
+# a server with jobs of every state and a study, to look at in a browser; until Ctrl+C
+demo-console: $(VENV)/.demo
+	@$(BIN)/python examples/console/demo.py $(CURDIR)/runs/console
 
 # a gang on a Slurm of its own, real daemons on this machine; needs root
 demo-slurm: $(VENV)/.demo slurm
