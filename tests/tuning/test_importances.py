@@ -6,7 +6,6 @@ import pytest
 
 from trainshed.model.study import Goal, Metric, ParameterKind, ParameterSpec, Scale, StudySpec
 from trainshed.model.trials import Measurement, TrialRecord, TrialState
-from trainshed.tuning import importances as module
 from trainshed.tuning.importances import importances, valued_trials
 
 ACC = Metric(metric_id="acc")
@@ -50,9 +49,8 @@ def test_few_trials_and_trials_without_parameters_have_none():
     assert importances(STUDY, ACC, [trial(n, 0.5) for n in range(1, 9)]) == {}
 
 
-def test_only_the_newest_succeeded_trials_with_a_value_count(monkeypatch):
-    monkeypatch.setattr(module, "IMPORTANCE_TRIALS_MAX", 3)
+def test_only_succeeded_trials_with_a_value_count():
     others = [trial(8, 0, TrialState.ACTIVE), trial(9, 0, TrialState.INFEASIBLE)]
     numbers = [one.number for one in valued_trials(ACC, [*drawn(7), *others])]
-    assert numbers == [5, 6, 7]
+    assert numbers == [1, 2, 3, 4, 5, 6, 7]
     assert valued_trials(Metric(metric_id="loss"), list(drawn(7))) == []

@@ -93,15 +93,15 @@ class StoredStudies:
 
         return self._db.read(query)
 
-    def newest_trials(self, uid: int, *, limit: int) -> Sequence[StoredTrial]:
-        """Return the ``limit`` trials of a study with the highest numbers, with their reports.
-
-        They are in the order of their numbers.
-        """
+    def newest_trials(
+        self, uid: int, *, limit: int, with_reports: bool = True
+    ) -> Sequence[StoredTrial]:
+        """Return the ``limit`` trials of a study with the highest numbers, by number."""
 
         def query(connection: Connection) -> Sequence[StoredTrial]:
             trials = connection.execute(rows.NEWEST_TRIALS, {"of_uid": uid, "most": limit}).all()
-            contents = _reports_of(connection, uid, [row.number for row in trials])
+            numbers = [row.number for row in trials] if with_reports else []
+            contents = _reports_of(connection, uid, numbers)
             return [rows.stored_trial(row, contents[row.number]) for row in reversed(trials)]
 
         return self._db.read(query)

@@ -56,11 +56,10 @@ REPORTS_OF_STUDY: Final = (
     .order_by(REPORTS.c.number, REPORTS.c.seq)
 )
 _WANTED = given("wanted", number=Integer)
-#: A join, because the database then looks up the reports of each wanted trial in the index.
+#: A subquery, not a join: SQLite would scan all reports of the study for each number of a join.
 REPORTS_OF_TRIALS: Final = (
     select(REPORTS.c.number, REPORTS.c.content)
-    .join(_WANTED, _WANTED.c.number == REPORTS.c.number)
-    .where(REPORTS.c.uid == bindparam("of_uid"))
+    .where(REPORTS.c.uid == bindparam("of_uid"), REPORTS.c.number.in_(select(_WANTED.c.number)))
     .order_by(REPORTS.c.number, REPORTS.c.seq)
 )
 

@@ -15,14 +15,13 @@ from trainshed.tuning.ranking import final_value
 
 #: The fewest trials for importances: PED-ANOVA compares the best tenth with the others.
 IMPORTANCE_TRIALS_MIN: Final = 5
-#: The most trials for importances, the newest ones: 10,000 take about half a second.
+#: The most trials to compute importances from, the newest ones: 10,000 take about half a second.
 IMPORTANCE_TRIALS_MAX: Final = 10_000
 
 
 def valued_trials(metric: Metric, trials: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Return the newest succeeded trials that have a final value of the metric, by number."""
-    valued = [trial for trial in trials if final_value(trial, metric) is not None]
-    return valued[-IMPORTANCE_TRIALS_MAX:]
+    """Return the succeeded trials that have a final value of the metric."""
+    return [trial for trial in trials if final_value(trial, metric) is not None]
 
 
 def importances(

@@ -10,8 +10,9 @@ import type { Importances, MetricCurves, StudyDescription, Trials, TrialSummary 
 import { useResource, type Resource } from "../../ui/resource";
 
 const PAGE = 5000;
-/** Changes are read at most this often. */
+/** Changes are read at most this often; of a large study less often, by the time that a read takes. */
 const PAUSE_MS = 1000;
+const PAUSE_SHARE = 5;
 
 export interface StudyName {
   project: string;
@@ -55,10 +56,12 @@ export function useStudy(name: StudyName): StudyData {
   const error = useSignal<ApiError | null>(null);
   const changes = useSignal(0);
   const reading = useRef<AbortController | null>(null);
+  const pauseMs = useRef(PAUSE_MS);
   const read = async (): Promise<void> => {
     if (reading.current) return;
     const stop = new AbortController();
     reading.current = stop;
+    const began = performance.now();
     const after = firstOpen(trials.peek());
     const kept = trials.peek().filter((trial) => trial.number <= after);
     try {
@@ -76,9 +79,10 @@ export function useStudy(name: StudyName): StudyData {
       loading.value = false;
     } finally {
       reading.current = null;
+      pauseMs.current = Math.max(PAUSE_MS, PAUSE_SHARE * (performance.now() - began));
     }
   };
-  useLive(name, () => {
+  useLive(name, pauseMs, () => {
     void read();
     study.reload();
     changes.value += 1;
@@ -91,8 +95,8 @@ export function useStudy(name: StudyName): StudyData {
   return { study, trials, loading, error, changes };
 }
 
-/** Call `onChange` after events of the study's topic, at most every second. */
-function useLive(name: StudyName, onChange: () => void): void {
+/** Call `onChange` after events of the study's topic, at most once in `pauseMs`. */
+function useLive(name: StudyName, pauseMs: { current: number }, onChange: () => void): void {
   const latest = useRef(onChange);
   latest.current = onChange;
   useEffect(() => {
@@ -102,7 +106,7 @@ function useLive(name: StudyName, onChange: () => void): void {
       timer = window.setTimeout(() => {
         timer = 0;
         latest.current();
-      }, PAUSE_MS);
+      }, pauseMs.current);
     };
     const stop = subscribe(`study:${name.project}/${name.job}`, schedule);
     return () => (clearTimeout(timer), stop());

@@ -106,7 +106,7 @@ class Importances(Answer):
 
     metric: str
     trials: int
-    """The number of succeeded trials behind them, at most the newest 10,000."""
+    """The number of succeeded trials behind them, among the newest 10,000."""
     message: str
     """How reliable they are; if there are none, what they need."""
     importances: Sequence[ParameterImportance]

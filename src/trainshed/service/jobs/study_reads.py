@@ -98,7 +98,8 @@ class StudyReader:
 
         record, study = self._find(project, job_id)
         metric = _find_metric(study, metric_id)
-        stored = self.stories.store.trials_after(record.uid, after=0, limit=TRIALS_MAX)
+        limit = tuning.IMPORTANCE_TRIALS_MAX
+        stored = self.stories.store.newest_trials(record.uid, limit=limit, with_reports=False)
         trials = tuning.valued_trials(metric, [one.trial for one in stored])
         shares = tuning.importances(study, metric, trials)
         return Importances(
