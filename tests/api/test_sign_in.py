@@ -217,6 +217,21 @@ def test_a_sign_in_ends_with_its_token(server, signed_in, token):
     assert error_of(signed_in.call("GET", "/signin")) == (401, "UNAUTHENTICATED")
 
 
+@pytest.mark.parametrize("ends", ["token", "sign-in"])
+def test_a_stream_ends_with_the_sign_in(server, signed_in, token, ends):
+    headers = {**FROM_PAGE, "X-Trainshed-Csrf": signed_in.csrf}
+    path = f"{NATIVE}/stream?topic=queue:demo"
+    with signed_in.http.stream("GET", path, headers=headers) as answer:
+        assert answer.status_code == 200
+        lines = answer.iter_lines()
+        assert next(lines) == "event: ready"
+        if ends == "token":
+            tokens.revoke(server.store, token.id)
+        else:
+            signed_in.call("DELETE", "/signin")
+        assert not [line for line in lines if line.startswith("event: queue")]
+
+
 def test_signing_out_ends_the_sign_in_and_deletes_the_cookie(signed_in, noted):
     cookie = signed_in.cookie
     answer = signed_in.call("DELETE", "/signin")

@@ -331,7 +331,8 @@ class MemoryStore:
         self._rows[sign_in.digest] = sign_in
 
     def sign_in(self, digest):
-        return self._rows.get(digest)
+        row = self._rows.get(digest)
+        return (row, self._token) if row else None
 
     def note_sign_in_use(self, times):
         for digest, used in times.items():

@@ -1,9 +1,13 @@
 """The store's contract: sign-ins and codes are read as they were written, and bounded."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
+from trainshed.model.access import AccessRole
 from trainshed.store.opening import Store
-from trainshed.store.records.access import SignIn, SignInCode
+from trainshed.store.records.access import SignIn, SignInCode, Token
 
 BEGIN = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
@@ -26,14 +30,28 @@ def code(digest: str, made: float = 0, credential: str = "one") -> SignInCode:
     return SignInCode(digest=digest, credential=credential, create_time=BEGIN + minutes(made))
 
 
+@pytest.fixture(autouse=True)
+def tokens(store: Store) -> dict[str, Token]:
+    """The tokens that browsers sign in with, by id."""
+    made = {name: Token(token_id=name, digest=name, name=name, project="*", role=AccessRole.VIEWER,
+                        create_time=BEGIN) for name in ("one", "two")}  # fmt: skip
+    for token in made.values():
+        store.add_token(token)
+    return made
+
+
 class TestSignIns:
     """What is stored of browsers."""
 
-    def test_a_sign_in_is_read_as_it_was_written(self, store: Store) -> None:
-        written = sign_in("a", used=3)
+    def test_a_sign_in_is_read_as_it_was_written_with_its_token(
+        self, store: Store, tokens: dict[str, Token]
+    ) -> None:
+        written = sign_in("a", used=3, credential="two")
         store.add_sign_in(written, most=9)
-        assert store.sign_in("a") == written
+        assert store.sign_in("a") == (written, tokens["two"])
         assert store.sign_in("b") is None
+        store.revoke_token("two")
+        assert store.sign_in("a") == (written, replace(tokens["two"], revoked=True))
 
     def test_the_oldest_sign_ins_of_a_token_end_first(self, store: Store) -> None:
         store.add_sign_in(sign_in("other", credential="two"), most=3)
@@ -47,8 +65,8 @@ class TestSignIns:
         for digest in "abc":
             store.add_sign_in(sign_in(digest, used=5), most=9)
         store.note_sign_in_use({"a": BEGIN + minutes(9), "b": BEGIN + minutes(1), "gone": BEGIN})
-        used = {digest: record.last_use_time for digest in "abc"
-                if (record := store.sign_in(digest))}  # fmt: skip
+        used = {digest: row[0].last_use_time for digest in "abc"
+                if (row := store.sign_in(digest))}  # fmt: skip
         five, nine = BEGIN + minutes(5), BEGIN + minutes(9)
         assert used == {"a": nine, "b": five, "c": five}
 
@@ -87,5 +105,6 @@ class TestSignInCodes:
         assert [d for d in "123" if store.take_sign_in_code(d)] == ["2", "3"]
 
 
-def test_a_token_is_read_by_its_id(store: Store) -> None:
+def test_a_token_is_read_by_its_id(store: Store, tokens: dict[str, Token]) -> None:
+    assert store.token_by_id("one") == tokens["one"]
     assert store.token_by_id("none") is None

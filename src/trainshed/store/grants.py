@@ -20,6 +20,9 @@ from trainshed.store.writer import Transaction
 T = TypeVar("T")
 
 
+_TOKEN_BY_ID = select(TOKENS).where(TOKENS.c.token_id == bindparam("of_id"))
+
+
 class Grants:
     _db: Database
 
@@ -48,23 +51,23 @@ class Grants:
         is_valid = (TOKENS.c.revoked == 0) & (TOKENS.c.expire_ns > codec.to_ns(now))
         self._db.put(update(TOKENS).where(is_token, is_valid), expire_ns=codec.to_ns(until))
         row = self._db.row(select(TOKENS).where(is_token, is_valid))
-        return _token(row) if row else None
+        return token_of(row) if row else None
 
     def token(self, digest: str) -> Token | None:
         """Return the token of a digest, also a revoked one; None if there is none."""
         row = self._db.row(select(TOKENS).where(TOKENS.c.digest == digest))
-        return _token(row) if row else None
+        return token_of(row) if row else None
 
     def token_by_id(self, token_id: str) -> Token | None:
         """Return a token, also a revoked one; None if no token has this id."""
-        row = self._db.row(select(TOKENS).where(TOKENS.c.token_id == token_id))
-        return _token(row) if row else None
+        row = self._db.row(_TOKEN_BY_ID, of_id=token_id)
+        return token_of(row) if row else None
 
     def tokens(self) -> Sequence[Token]:
         """Return all tokens except those for one bucket, the oldest first."""
         query = select(TOKENS).where(TOKENS.c.bucket.is_(None))
         ordered = query.order_by(TOKENS.c.create_ns, TOKENS.c.token_id)
-        return [_token(row) for row in self._db.rows(ordered)]
+        return [token_of(row) for row in self._db.rows(ordered)]
 
     def revoke_token(self, token_id: str) -> bool:
         """Revoke a token and the tokens made with it; False if no token has this id."""
@@ -121,7 +124,8 @@ def _token_row(token: Token) -> dict[str, Any]:
     return row | {"expire_ns": ends and codec.to_ns(ends), "used_ns": used and codec.to_ns(used)}
 
 
-def _token(row: Row[Any]) -> Token:
+def token_of(row: Row[Any]) -> Token:
+    """Return the token of a row with all columns of ``tokens``."""
     return of_columns(
         Token,
         row,

@@ -9,10 +9,23 @@ from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLIC
 
 from trainshed.store import codec
 from trainshed.store.database import Database
-from trainshed.store.records.access import SignIn, SignInCode
+from trainshed.store.grants import token_of
+from trainshed.store.records.access import SignIn, SignInCode, Token
 from trainshed.store.rows import of_columns
-from trainshed.store.tables import SIGN_IN_CODES, SIGN_INS
+from trainshed.store.tables import SIGN_IN_CODES, SIGN_INS, TOKENS
 from trainshed.store.writer import Transaction
+
+#: One query for both: each call of a browser reads them.
+_SIGN_IN = (
+    select(
+        TOKENS,
+        SIGN_INS.c.address,
+        SIGN_INS.c.create_ns.label("begin_ns"),
+        SIGN_INS.c.used_ns.label("last_ns"),
+    )
+    .join_from(SIGN_INS, TOKENS, TOKENS.c.token_id == SIGN_INS.c.credential)
+    .where(SIGN_INS.c.digest == bindparam("of_digest"))
+)
 
 
 class StoredSignIns:
@@ -29,10 +42,10 @@ class StoredSignIns:
         }
         self._add(SIGN_INS, row, most)
 
-    def sign_in(self, digest: str) -> SignIn | None:
-        """Return the sign-in of a digest; None if there is none."""
-        row = self._db.row(select(SIGN_INS).where(SIGN_INS.c.digest == digest))
-        return _sign_in(row) if row else None
+    def sign_in(self, digest: str) -> tuple[SignIn, Token] | None:
+        """Return the sign-in of a digest and its token, also a revoked one; None without either."""
+        row = self._db.row(_SIGN_IN, of_digest=digest)
+        return (_sign_in(row, digest), token_of(row)) if row else None
 
     def note_sign_in_use(self, times: Mapping[str, datetime]) -> None:
         """Store when sign-ins were last used; ``times`` is by digest."""
@@ -94,10 +107,11 @@ class StoredSignIns:
         self._db.write(add)
 
 
-def _sign_in(row: Row[Any]) -> SignIn:
-    return of_columns(
-        SignIn,
-        row,
-        create_time=codec.to_time(row.create_ns),
-        last_use_time=codec.to_time(row.used_ns),
+def _sign_in(row: Row[Any], digest: str) -> SignIn:
+    return SignIn(
+        digest=digest,
+        credential=row.token_id,
+        address=row.address,
+        create_time=codec.to_time(row.begin_ns),
+        last_use_time=codec.to_time(row.last_ns),
     )

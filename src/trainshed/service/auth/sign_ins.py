@@ -24,7 +24,7 @@ from trainshed.service.auth.access import (
 )
 from trainshed.service.auth.browser_proofs import BrowserProof, check_proof, make_ticket
 from trainshed.store.opening import Store
-from trainshed.store.records.access import SignIn, SignInCode
+from trainshed.store.records.access import SignIn, SignInCode, Token
 
 LIFE: Final = timedelta(hours=12)
 #: How long a sign-in may be unused.
@@ -92,7 +92,7 @@ class SignIns:
         if entry is None or not _is_current(entry.create_time, CODE_LIFE, self._now()):
             self._access.count_failure(address)
             raise Refusal(Code.UNAUTHENTICATED, USED_CODE)
-        return self._begin(self._caller(entry.credential), address)
+        return self._begin(self._check(self._store.token_by_id(entry.credential)), address)
 
     def make_code(self, caller: Caller) -> tuple[str, datetime]:
         """Return a new code of the caller's token, and when it ends.  Raises Refusal."""
@@ -111,10 +111,11 @@ class SignIns:
     def current(self, cookie: str) -> BrowserSignIn:
         """Return the sign-in of a cookie, and note its use.  Raises Refusal if it has ended."""
         digest, now = digest_of(cookie), self._now()
-        sign_in = self._store.sign_in(digest)
-        if sign_in is None or not self._is_live(sign_in, now):
+        row = self._store.sign_in(digest)
+        if row is None or not self._is_live(row[0], now):
             raise Refusal(Code.UNAUTHENTICATED, ENDED)
-        caller = self._caller(sign_in.credential)
+        sign_in, token = row
+        caller = self._check(token)
         self._used[digest] = now
         self._access.note_token(caller.credential)
         until = _end(sign_in.create_time, caller)
@@ -157,9 +158,8 @@ class SignIns:
         used = max(sign_in.last_use_time, noted) if noted else sign_in.last_use_time
         return _is_current(sign_in.create_time, LIFE, now) and _is_current(used, IDLE, now)
 
-    def _caller(self, token_id: str) -> Caller:
+    def _check(self, token: Token | None) -> Caller:
         """Return the caller of a token.  Raises Refusal if it was revoked or has expired."""
-        token = self._store.token_by_id(token_id)
         if token is None or token.revoked:
             raise Refusal(Code.UNAUTHENTICATED, UNKNOWN)
         caller = caller_with(token)
