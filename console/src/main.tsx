@@ -2,10 +2,11 @@
 
 import { signal } from "@preact/signals";
 import { render, type ComponentType } from "preact";
+import { useEffect } from "preact/hooks";
 
 import { startClock } from "./core/clock";
 import type { PageName, Route } from "./core/route";
-import { safeNext } from "./core/route";
+import { safeNext, titleOf } from "./core/route";
 import { navigate, route, startRouter } from "./core/router";
 import { ApiError } from "./net/api";
 import { pauseAfter } from "./net/connection";
@@ -15,6 +16,7 @@ import QueuePage from "./pages/queue";
 import SignInPage from "./pages/signin";
 import { SignInOverPage } from "./pages/signin/over_page";
 import "./styles/index.css";
+import { focusContent } from "./ui/focus";
 import { Frame } from "./ui/frame";
 import { startKeys } from "./ui/keys";
 import { lazy } from "./ui/lazy";
@@ -46,11 +48,16 @@ function MissingPage() {
 function Console() {
   const current = route.value;
   const Page = PAGES[current.page];
+  const key = current.page + JSON.stringify(current.parameters);
+  useEffect(() => {
+    document.title = titleOf(current);
+    focusContent();
+  }, [key]);
   if (current.page === "signin") return <Page route={current} />;
   if (session.value === null) return null;
   return (
     <Frame>
-      <Page key={current.page + JSON.stringify(current.parameters)} route={current} />
+      <Page key={key} route={current} />
       <SignInOverPage />
     </Frame>
   );

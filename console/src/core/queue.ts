@@ -33,20 +33,20 @@ export const KIND_NAMES: Readonly<Record<string, string>> = {
 
 /** What a reason means in a few words; the explanation of a job has the whole sentence. */
 export const REASON_TEXTS: Readonly<Record<string, string>> = {
-  NOT_LOOKED_AT: "the scheduler has not considered it yet",
-  QUOTA: "the project's quota is in use",
-  CAPACITY: "the nodes that could run it are in use",
-  RESERVED: "it would delay an older job",
-  BEHIND_QUEUE: "older or more urgent jobs wait",
-  DRAINED: "its nodes are drained",
-  NO_SUCH_NODE: "no node could ever run it",
-  ENGINE_QUEUE: "other jobs are before it in its engine",
-  ENGINE_FULL: "its engine accepts no more jobs now",
+  NOT_LOOKED_AT: "not considered yet",
+  QUOTA: "the quota is in use",
+  CAPACITY: "fitting nodes are in use",
+  RESERVED: "would delay an older job",
+  BEHIND_QUEUE: "other jobs are before it",
+  DRAINED: "fitting nodes are drained",
+  NO_SUCH_NODE: "no node can run it",
+  ENGINE_QUEUE: "in its engine's queue",
+  ENGINE_FULL: "its engine is full",
   ENGINE_AWAY: "its engine does not answer",
-  HELD: "it is held at its engine",
-  NOT_STARTING: "some of its replicas do not start",
-  IMAGE: "a node cannot read its image",
-  VOLUME: "a node cannot attach its volume",
+  HELD: "held at its engine",
+  NOT_STARTING: "replicas do not start",
+  IMAGE: "an image cannot be read",
+  VOLUME: "a volume cannot be attached",
 };
 
 export function isWaiting(row: { state: string }): boolean {

@@ -57,6 +57,16 @@ export function parseRoute(path: string, search: string): Route {
   return { page: "missing", parameters: {}, query };
 }
 
+const TITLES: Readonly<Record<PageName, string>> = {
+  queue: "Queue", job: "Job", compare: "Compare", study: "Study", nodes: "Nodes", submit: "Submit", settings: "Settings", signin: "Sign in", missing: "No such page",
+};
+
+/** Return the title of the browser's tab; one of a job begins with its id. */
+export function titleOf(route: Route): string {
+  const { job } = route.parameters;
+  return `${job ? `${job} – ` : ""}${TITLES[route.page]} – Trainshed`;
+}
+
 /** Return the address of a job's page. */
 export function jobPath(project: string, job: string): string {
   return `/console/jobs/${encodeURIComponent(project)}/${encodeURIComponent(job)}`;

@@ -2,7 +2,7 @@
 
 import { computed, signal } from "@preact/signals";
 
-import { route, setQuery } from "../core/router";
+import { navigate, route, setQuery } from "../core/router";
 import { callApi } from "./api";
 import { session } from "./session";
 import { readChoice, writeChoice } from "./settings";
@@ -26,8 +26,9 @@ export const project = computed(() => {
 export function chooseProject(id: string): void {
   chosen.value = id;
   writeChoice("project", id === ALL_PROJECTS ? null : id);
-  const isInPath = route.value.parameters.project !== undefined;
-  if (!isInPath) setQuery({ project: id === ALL_PROJECTS ? null : id });
+  // The page of one job belongs to its project, so another project means its queue.
+  if (route.value.parameters.project !== undefined) navigate("/console/");
+  setQuery({ project: id === ALL_PROJECTS ? null : id });
 }
 
 /** Read the projects of the user. Throws ApiError. */

@@ -18,7 +18,7 @@ import { chooseTheme, theme, THEMES } from "./theme";
 
 const PAGES = [
   { page: "queue", path: "/console/", title: "Queue", key: "g q" },
-  { page: "studies", path: "/console/?kind=TUNING_JOB&ended=1", title: "Studies", key: "g s" },
+  { page: "studies", path: "/console/?kind=TUNING_JOB&show=all", title: "Studies", key: "g s" },
   { page: "nodes", path: "/console/nodes", title: "Nodes", key: "g n" },
   { page: "submit", path: "/console/submit", title: "Submit", key: "g b" },
 ] as const;

@@ -3,6 +3,7 @@
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
+import { focusContent } from "./focus";
 import { Notice } from "./notice";
 
 interface PageModule<P> {
@@ -25,6 +26,10 @@ export function lazy<P extends object>(load: () => Promise<PageModule<P>>): Comp
         () => setFailed(true),
       );
     }, []);
+    const isReady = ready !== null;
+    useEffect(() => {
+      if (isReady) focusContent();
+    }, [isReady]);
     if (ready) {
       const Page = ready;
       return <Page {...props} />;

@@ -48,6 +48,8 @@ export interface VirtualTableProps<R> {
   /** Shown under a row; at most one. */
   detail?: { key: string; content: ComponentChildren } | null;
   rowClass?: (row: R) => string;
+  /** Where the table is scrolled to: it begins there, and writes where it is. */
+  memory?: { top: number };
   /** The rows near the end are visible. */
   onEnd?: () => void;
 }
@@ -67,7 +69,7 @@ export function VirtualTable<R>(props: VirtualTableProps<R>) {
     detailIndex: detail ? rows.findIndex((row) => rowKey(row) === detail.key) : -1,
     detailHeight: detailHeight.value,
   };
-  useScrollState(scroller, top, height);
+  useScrollState(scroller, top, height, props.memory);
   useActiveInView(scroller, layout, active, () => rows.findIndex((row) => rowKey(row) === active));
   const range = visibleRange(layout, top.value, height.value, EXTRA_ROWS);
   const isAtEnd = rows.length > 0 && range.last === rows.length;
@@ -189,13 +191,17 @@ function moveActive<R>(table: VirtualTableProps<R>, index: number, step: number)
 
 type ElementRef = { current: HTMLDivElement | null };
 
-function useScrollState(scroller: ElementRef, top: { value: number }, height: { value: number }): void {
+function useScrollState(scroller: ElementRef, top: { value: number }, height: { value: number }, memory?: { top: number }): void {
+  const present = useRef(memory);
+  present.current = memory;
   useEffect(() => {
     const element = scroller.current;
     if (!element) return;
     const onScroll = (): void => {
       top.value = element.scrollTop;
+      if (present.current) present.current.top = element.scrollTop;
     };
+    if (memory) element.scrollTop = memory.top;
     const sizes = new ResizeObserver(() => (height.value = element.clientHeight));
     sizes.observe(element);
     element.addEventListener("scroll", onScroll, { passive: true });

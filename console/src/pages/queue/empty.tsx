@@ -2,6 +2,7 @@
 
 import { isFiltering, type QueueFilter } from "../../core/queue";
 import { setQuery } from "../../core/router";
+import { CopyButton } from "../../ui/copy";
 import { project } from "../../net/project";
 
 /** Return the three lines that submit an example from a shell. */
@@ -9,8 +10,9 @@ function exampleLines(): string {
   const id = project.value === "-" ? "PROJECT" : project.value;
   return [
     `eval "$(trainshed env --shell --url ${location.origin} --project ${id} --token-file FILE)"`,
-    "printf 'print(\"hello\")\\n' > task.py",
-    "trainshed ai custom-jobs create --display-name hello --local-package-path . --python-module task",
+    "mkdir -p hello && touch hello/__init__.py && echo 'print(\"hello\")' > hello/task.py",
+    "trainshed ai-platform jobs submit training hello_1 --package-path hello --module-name hello.task \\\n" +
+      `    --runtime-version 2.11 --python-version 3.7 --region us-central1 --staging-bucket gs://${id}-staging --stream-logs`,
   ].join("\n");
 }
 
@@ -34,6 +36,7 @@ export function EmptyQueue({ filter }: { filter: QueueFilter }) {
       <p><b>Nothing waits and nothing runs.</b></p>
       <p>These lines submit an example. <a href="/console/submit">Submit</a> takes a job's text here.</p>
       <pre>{exampleLines()}</pre>
+      <CopyButton text={exampleLines()} what="lines" label="Copy" />
     </div>
   );
 }

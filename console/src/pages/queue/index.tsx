@@ -19,7 +19,7 @@ import { VirtualTable } from "../../ui/virtual_table";
 import { narrowColumns, pathOf, wideColumns, type RowOrders } from "./columns";
 import { EmptyQueue } from "./empty";
 import { Counts, Filters } from "./filters";
-import { OPEN_MAX, QueueModel } from "./model";
+import { modelOf, OPEN_MAX, type QueueModel } from "./model";
 import { askToCancel, openActions, OrderDialogs } from "./orders";
 import { Selection } from "./selection";
 import { WhyPanel } from "./why";
@@ -36,14 +36,14 @@ interface ProjectQueueProps {
 }
 
 function ProjectQueue({ project, filter, opened }: ProjectQueueProps) {
-  const model = useMemo(() => new QueueModel(project), []);
+  const model = useMemo(() => modelOf(project), []);
   const selection = useMemo(() => new Selection(() => model.shown.peek()), []);
-  const active = useSignal<string | null>(null);
+  const active = useSignal(placeOf(location.search).active);
+  useEffect(() => active.subscribe((uid) => (placeOf(location.search).active = uid)), []);
   const filterKey = JSON.stringify(filter);
   useEffect(() => model.setFilter(filter), [filterKey]);
   useEffect(() => selection.clear(), [filterKey]);
   useEffect(() => {
-    document.title = "Queue – Trainshed";
     const end = subscribe(`queue:${project}`, (event) => model.onEvent(event));
     return () => (end(), model.close());
   }, []);
@@ -92,9 +92,26 @@ function Rows({ model, selection, active, filter, orders, hasProjects }: RowsPro
         active={active.value} onActivate={(uid) => (active.value = uid)} onOpen={(row) => navigate(pathOf(row))}
         selected={selection.uids.value} onSelect={(row) => selection.toggle(row.uid, false)}
         detail={opened ? { key: opened.uid, content: <WhyPanel key={opened.uid} row={opened} /> } : null}
-        onEnd={() => void model.readMore()} />
+        onEnd={() => void model.readMore()} memory={placeOf(location.search)} />
     </div>
   );
+}
+
+/** Where tables were scrolled to, by their address: the browser's back button returns to the same rows. */
+interface Place {
+  top: number;
+  /** The uid of the active row. */
+  active: string | null;
+}
+
+const places = new Map<string, Place>();
+const PLACES_MAX = 50;
+
+function placeOf(search: string): Place {
+  const place = places.get(search) ?? { top: 0, active: null };
+  if (places.size > PLACES_MAX) places.clear();
+  places.set(search, place);
+  return place;
 }
 
 function rowsOf(model: QueueModel): JobRow[] {
@@ -110,18 +127,18 @@ function sortBy(column: string, filter: QueueFilter): void {
 }
 
 function Toolbar({ model, selection }: { model: QueueModel; selection: Selection }) {
-  const selected = (): JobRow[] => rowsOf(model).filter((row) => selection.uids.peek().has(row.uid));
+  const selected = selection.size > 0 ? rowsOf(model).filter((row) => selection.has(row.uid)) : [];
   return (
     <div class="toolbar">
-      <span class="num" role="status">{model.isLoaded.value ? formatPlural(model.shown.value.length, "row") : ""}</span>
+      <span class="num" role="status">{model.isLoaded.value && formatPlural(model.shown.value.length, "row")}{model.hasMore.value && !model.isCut.value && ", more below"}</span>
       {model.pending.value > 0 && (
-        <button type="button" class="pending" onClick={() => model.showPending()}>{formatPlural(model.pending.value, "change")} ‹show›</button>
+        <button type="button" class="pending" onClick={() => model.showPending()}>Show {formatPlural(model.pending.value, "change")}</button>
       )}
-      {selection.size > 0 && (
+      {selected.length > 0 && (
         <>
-          <span class="num">{selection.size} selected</span>
-          {maySubmit() && <button type="button" class="danger" onClick={() => askToCancel(selected())}>Cancel {selection.size}…</button>}
-          {selection.size === 2 && <button type="button" onClick={() => compare(selected())}>Compare</button>}
+          <span class="num">{selected.length} selected</span>
+          {maySubmit() && <button type="button" class="danger" onClick={() => askToCancel(selected)}>Cancel {selected.length}…</button>}
+          {selected.length === 2 && <button type="button" onClick={() => compare(selected)}>Compare</button>}
           <button type="button" onClick={() => selection.clear()}>Clear</button>
         </>
       )}

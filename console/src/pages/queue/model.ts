@@ -5,7 +5,7 @@
 
 import { batch, signal } from "@preact/signals";
 
-import { countDifferences, orderRows, type QueueFilter } from "../../core/queue";
+import { countDifferences, isEnded, orderRows, type QueueFilter } from "../../core/queue";
 import { ApiError, callApi, type QueryValue } from "../../net/api";
 import type { StreamEvent } from "../../net/stream";
 import type { JobList, JobRow, QueueEvent } from "../../net/types";
@@ -26,13 +26,15 @@ export class QueueModel {
   readonly error = signal<ApiError | null>(null);
   readonly isLoaded = signal(false);
   readonly isCut = signal(false);
+  /** The server has more rows than were read. */
+  readonly hasMore = signal(false);
 
   private filter: QueueFilter | null = null;
   private isHeld = false;
   private nextPage = "";
   private stop = new AbortController();
 
-  constructor(private readonly project: string) {}
+  constructor(readonly project: string) {}
 
   close(): void {
     this.stop.abort();
@@ -58,7 +60,7 @@ export class QueueModel {
   }
 
   onEvent(event: StreamEvent): void {
-    if (event.type === "ready") void this.reload(false);
+    if (event.type === "ready") void (this.isOpenList() || !this.isLoaded.peek() ? this.reload(false) : this.readNewest());
     else if (event.type === "queue") this.apply(event.data as QueueEvent);
   }
 
@@ -83,6 +85,14 @@ export class QueueModel {
     });
   }
 
+  /** Read the first page again and keep the others. */
+  private async readNewest(): Promise<void> {
+    await this.guarded(this.stop, async () => {
+      const page = await this.readPage("", this.stop.signal);
+      this.apply({ jobs: page.jobs, ...(page.counts ? { counts: page.counts } : {}) }, true);
+    });
+  }
+
   /** Read the next page of ended jobs, if there is one. */
   async readMore(): Promise<void> {
     if (!this.nextPage || this.isOpenList()) return;
@@ -92,6 +102,7 @@ export class QueueModel {
     await this.guarded(stop, async () => {
       const page = await this.readPage(token, stop.signal);
       this.replace([...this.rows.peek().values(), ...page.jobs], page.nextPageToken ?? "", true);
+      this.arrange(true);
     });
   }
 
@@ -121,6 +132,7 @@ export class QueueModel {
   private replace(jobs: readonly JobRow[], next: string, isLoaded: boolean): void {
     batch(() => {
       this.nextPage = next;
+      this.hasMore.value = next !== "";
       this.rows.value = new Map(jobs.map((row) => [row.uid, row]));
       this.isLoaded.value = isLoaded;
       this.isCut.value = this.isOpenList() && next !== "";
@@ -128,10 +140,10 @@ export class QueueModel {
     });
   }
 
-  private apply(event: QueueEvent): void {
+  /** Take changed rows; new ones only if they match the label, which rows do not have. */
+  private apply(event: QueueEvent, canAdd = !this.filter?.label): void {
     if (!this.isLoaded.peek()) return;
     const rows = new Map(this.rows.peek());
-    const canAdd = !this.filter?.label;
     for (const row of event.jobs ?? []) if (canAdd || rows.has(row.uid)) rows.set(row.uid, row);
     for (const uid of event.gone ?? []) rows.delete(uid);
     batch(() => {
@@ -141,9 +153,16 @@ export class QueueModel {
     });
   }
 
+  /** Forget jobs that have ended while their rows were shown. */
+  private dropEnded(): void {
+    const rows = this.rows.peek();
+    if ([...rows.values()].some(isEnded)) this.rows.value = new Map([...rows].filter(([, row]) => !isEnded(row)));
+  }
+
   /** Compute the order; a held table takes it only when told to. */
   private arrange(isTaken: boolean): void {
     if (this.filter === null) return;
+    if (isTaken && this.isOpenList()) this.dropEnded();
     const order = orderRows(this.rows.peek().values(), this.filter, Date.now());
     batch(() => {
       if (isTaken) this.shown.value = order;
@@ -157,6 +176,15 @@ function serverQuery(filter: QueueFilter | null): Record<string, QueryValue> {
   if (filter === null) return {};
   const states = filter.states.length > 0 ? filter.states : filter.show === "ended" ? ["SUCCEEDED", "FAILED", "CANCELLED"] : [];
   return { state: states, kind: filter.kinds, creator: filter.creator, q: filter.text.trim() };
+}
+
+/** The last model: a user who comes back to the queue sees its rows at once. */
+let last: QueueModel | null = null;
+
+/** Return the model of a project: the last one, if it is of this project. */
+export function modelOf(project: string): QueueModel {
+  if (last === null || last.project !== project) last = new QueueModel(project);
+  return last;
 }
 
 /** What the server's answer depends on. */

@@ -1,7 +1,6 @@
 /** Settings: tokens, keys and the audit log for administrators; choices of this browser for all. */
 
 import type { ComponentType } from "preact";
-import { useEffect } from "preact/hooks";
 
 import type { Route } from "../../core/route";
 import { isAdministrator } from "../../net/session";
@@ -28,9 +27,6 @@ const TABS: readonly Tab[] = [
 export default function SettingsPage({ route }: { route: Route }) {
   const first = isAdministrator() ? "tokens" : "browser";
   const tab = TABS.find(({ id }) => id === (route.query.get("tab") ?? first)) ?? TABS[0];
-  useEffect(() => {
-    document.title = "Settings – Trainshed";
-  }, []);
   if (!tab) return null;
   const Content = tab.content;
   return (

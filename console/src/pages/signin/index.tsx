@@ -1,6 +1,5 @@
 /** The sign-in page: a token in a form, or the code of `trainshed console` in the fragment. */
 
-import { useEffect } from "preact/hooks";
 
 import { safeNext, type Route } from "../../core/route";
 import { navigate } from "../../core/router";
@@ -9,9 +8,6 @@ import { Notice } from "../../ui/notice";
 import { SignInForm } from "./form";
 
 export default function SignInPage({ route }: { route: Route }) {
-  useEffect(() => {
-    document.title = "Sign in – Trainshed";
-  }, []);
   return (
     <main id="main" class="card" tabIndex={-1}>
       <h1>Sign in to Trainshed</h1>
