@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from console.browser import Visitor, chromium_or_skip
-from e2e.support import serving
+from e2e.support import PROJECT, good, prepared, serving
+from warden.pods import free_port
 
 SIMULATED = (str(Path(__file__).with_name("simulated_server.py")),)
 
@@ -32,6 +33,15 @@ def local(tmp_path_factory):
 
 
 @pytest.fixture
+def killable(tmp_path):
+    """A server with simulated nodes that a test kills and starts again at the same address."""
+    server = prepared(tmp_path / "data", "--port", str(free_port()))
+    server.program = SIMULATED
+    yield server.start()
+    server.kill()
+
+
+@pytest.fixture
 def visit(chromium):
     """``visit(server)`` gives a visitor with the administrator's token, ``token=None`` one without.
 
@@ -51,3 +61,14 @@ def visit(chromium):
     finally:
         for visitor in visitors:
             visitor.close()
+
+
+@pytest.fixture
+def token(simulated):
+    """``token(role)`` makes a token of one project on the simulated server; gives its text."""
+
+    def make(role, project=PROJECT):
+        document = {"name": role, "role": role, "project": project}
+        return good(simulated.call("POST", "/trainshed/v1/tokens", document))["token"]
+
+    return make

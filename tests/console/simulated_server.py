@@ -3,28 +3,58 @@
     python simulated_server.py serve --data-dir ...
 
 What attempts do is in benchmarks/service/simulated_nodes.py.  They print nothing: tests write their
-log files.
+log files.  The last node has a GPU that another program uses, and a faulty one.
 """
 
 import functools
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # benchmarks
 
+from benchmarks.service.documents import T4
 from benchmarks.service.simulated_nodes import compose, nodes, script
 
 from trainshed.app import application as app
 from trainshed.cli.main import main
+from trainshed.model.gpus import GpuState, NodeGpu
 from trainshed.testing.fake_engine import FakeEngine
 
 NODES = 4
 GPUS = 8
+#: The states of the last node's first GPUs.
+STATES = (
+    (GpuState.FOREIGN, "pid 4121, python", ""),
+    (GpuState.FAULTY, "", "XID 79: the GPU has fallen off the bus"),
+)
+
+
+def with_devices(node, states=()):
+    devices = [
+        NodeGpu(
+            uuid=f"GPU-{node.name}-{index}",
+            index=index,
+            name="Tesla T4",
+            type=T4,
+            memory_bytes=16 << 30,
+        )
+        for index in range(GPUS)
+    ]
+    for index, (state, who, problem) in enumerate(states):
+        devices[index] = replace(devices[index], state=state, who=who, problem=problem)
+    return replace(node, gpus={T4: GPUS - len(states)}, devices=tuple(devices))
+
+
+def fleet():
+    *whole, last = nodes(NODES, GPUS)
+    return [*map(with_devices, whole), with_devices(last, STATES)]
+
 
 if __name__ == "__main__":
     import trainshed.cli.admin.server  # noqa: F401 - to be replaced
 
-    engine = FakeEngine(nodes(NODES, GPUS), script=script)
+    engine = FakeEngine(fleet(), script=script)
     simulated = functools.partial(app.build, engine=engine, compose=compose)
     app.build = sys.modules["trainshed.cli.admin.server"].build = simulated
     sys.exit(main())

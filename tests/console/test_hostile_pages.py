@@ -1,0 +1,99 @@
+"""A hostile page in a signed-in user's browser gets nothing and orders nothing."""
+
+import http.server
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from console.browser import wait_on_page
+from console.documents import simulated_job
+from e2e.support import PROJECT, native, submit
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+#: What the page tries.
+ATTEMPTS = Path(__file__).with_name("hostile_page.js").read_text()
+
+
+class Page(http.server.BaseHTTPRequestHandler):
+    text = b""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(self.text)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def serving_page(text, host):
+    """A server of one page; gives its address."""
+    handler = type("HostilePage", (Page,), {"text": text.encode()})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://{host}:{server.server_address[1]}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"], ids=["another-site", "another-port"])
+def test_a_hostile_page_gets_nothing(simulated, visit, host):
+    job = submit(simulated, simulated_job("target", gpus=0))
+    simulated.wait_for(f"/v1/{job}", {"JOB_STATE_RUNNING"})
+    visitor = visit(simulated)
+    visitor.forgive(".")  # it is not the console that does this
+    constants = f"""
+const SERVER = {simulated.url!r};
+const CANCEL = "/trainshed/v1/projects/{PROJECT}/jobs:cancel";
+const ORDER = JSON.stringify({{names: [{job!r}]}});
+"""
+    text = f"<!DOCTYPE html><script type=module>{constants}{ATTEMPTS}</script><body></body>"
+    with serving_page(text, host) as address:
+        page = visitor.context.new_page()
+        page.goto(address)
+        expect(page.locator("#done")).to_be_attached()
+        results = page.evaluate("JSON.parse(document.getElementById('done').textContent)")
+    assert set(results.values()) == {"nothing"}, results
+    assert native(simulated, job)["state"] == "RUNNING"
+    own = visitor.open()
+    expect(own.get_by_role("link", name="target").first).to_be_visible()
+    simulated.call("POST", f"/v1/{job}:cancel", {})
+
+
+def test_the_refused_calls_of_a_hostile_page_are_in_the_audit_log(simulated, visit):
+    visitor = visit(simulated)
+    visitor.forgive(".")
+    code = f"fetch('{simulated.url}/trainshed/v1/projects/{PROJECT}/jobs:cancel', "
+    code += "{method: 'POST', mode: 'no-cors', credentials: 'include', body: '{}'})"
+    with serving_page(f"<script>{code}</script>", "127.0.0.1") as address:
+        page = visitor.context.new_page()
+        page.goto(address)
+        entries = wait_on_page(page, lambda: refused_entries(simulated))
+    assert entries[-1]["method"].endswith("jobs:cancel") or "cancel" in str(entries[-1])
+
+
+def refused_entries(server):
+    _, log = server.call("GET", "/trainshed/v1/audit?limit=50")
+    return [
+        entry for entry in log["entries"] if "cancel" in str(entry) and "PERMISSION" in str(entry)
+    ]
+
+
+def test_a_link_from_another_site_opens_the_console(simulated, visit):
+    """A chat or an alert links to a job; the browser then says cross-site and navigate."""
+    visitor = visit(simulated)
+    visitor.forgive("^another server: GET http://localhost")
+    with serving_page(f'<a href="{simulated.url}/console/nodes">node</a>', "localhost") as address:
+        page = visitor.context.new_page()
+        page.goto(address)
+        page.get_by_role("link", name="node").click()
+        expect(page.get_by_role("heading", name="Nodes", exact=True)).to_be_visible()

@@ -1,0 +1,67 @@
+"""J9: a node goes into maintenance from the map, its job gets notice and goes on elsewhere."""
+
+import pytest
+from playwright.sync_api import expect
+
+from console.browser import take_picture
+from console.documents import simulated_job
+from e2e.support import native, submit
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def running(simulated):
+    """A job that runs until it is stopped; gives its name and its node."""
+    name = submit(simulated, simulated_job("resnet"))
+    simulated.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
+    yield name, node_of(simulated, name)
+    simulated.call("POST", f"/v1/{name}:cancel", {})
+
+
+def node_of(server, name):
+    _, fleet = server.call("GET", "/trainshed/v1/nodes")
+    return next((node["name"] for node in fleet["nodes"] if name in node.get("jobs", ())), None)
+
+
+def test_a_node_goes_into_maintenance_and_its_job_goes_on_elsewhere(simulated, visit, running):
+    name, node = running
+    page = visit(simulated).open("/console/nodes")
+    card = page.get_by_role("listitem").filter(has=page.get_by_role("heading", name=node))
+    expect(card.get_by_text("READY")).to_be_visible()
+    take_picture(page, "nodes")
+    card.get_by_role("button", name=f"Put into maintenance: {node}").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("link", name=name.rpartition("/")[2])).to_be_visible()
+    expect(dialog).to_contain_text("120 s notice")
+    take_picture(page, "nodes-maintain")
+    dialog.get_by_role("button", name="Put into maintenance").click()
+    expect(dialog).to_be_hidden()
+    expect(card.get_by_text("MAINTENANCE")).to_be_visible()
+    expect(card.get_by_role("link", name=name.rpartition("/")[2])).to_have_count(0)
+    simulated.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
+    page.goto(f"/console/jobs/{name.split('/')[1]}/{name.rpartition('/')[2]}")
+    expect(page.get_by_text("honoured").first).to_be_visible()
+    page.goto("/console/nodes")
+    card.get_by_role("button", name=f"Resume: {node}").click()
+    dialog.get_by_role("button", name="Resume").click()
+    expect(card.get_by_text("READY")).to_be_visible()
+    assert native(simulated, name)["attempt"] == 2
+
+
+def test_every_state_of_a_gpu_has_a_word(simulated, visit):
+    page = visit(simulated).open("/console/nodes")
+    gpus = page.get_by_role("list", name="GPUs of node-0003").get_by_role("button")
+    expect(gpus).to_have_count(8)
+    expect(gpus.nth(0)).to_contain_text("FOREIGN")
+    expect(gpus.nth(1)).to_contain_text("FAULTY")
+    gpus.nth(1).click()
+    expect(page.get_by_role("dialog")).to_contain_text("fallen off the bus")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_a_viewer_has_no_orders(simulated, visit, token):
+    page = visit(simulated, token=token("viewer")).open("/console/nodes")
+    expect(page.get_by_text("An administrator of all projects")).to_be_visible()
+    expect(page.get_by_role("button", name="drain")).to_have_count(0)
