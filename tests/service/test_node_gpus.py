@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from pydantic import TypeAdapter
 
 from databases import new_database
 from store.builders import add, place
@@ -14,7 +15,7 @@ from trainshed.model.gpus import GpuSample, GpuState, NodeGpu
 from trainshed.model.resources import Node
 from trainshed.service.nodes.metrics import ServerMetrics
 from trainshed.service.nodes.node_gpus import GpuReading
-from trainshed.service.nodes.node_service import NodeService
+from trainshed.service.nodes.node_service import NodeOrdered, NodeService
 from trainshed.store import codec
 from trainshed.store.opening import open_store
 
@@ -56,6 +57,12 @@ def now(attempt=None):
 
 def devices(listing):
     return {gpu.uuid: gpu for node in listing.nodes for gpu in node.devices}
+
+
+def test_the_answer_of_an_order_is_json_for_a_node_with_gpus(store):
+    ordered = NodeService(store=store, ordered=lambda: None).drain("n1")
+    node = TypeAdapter(NodeOrdered).dump_python(ordered, mode="json")["node"]
+    assert (node["name"], node["state"], node["devices"]) == ("n1", "DRAINED", None)
 
 
 def test_figures_are_of_the_answering_servers_machine_and_what_is_unmeasured_is_none(store):

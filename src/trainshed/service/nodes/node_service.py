@@ -43,6 +43,7 @@ class NodeSummary(Answer):
     network: str = ""
     seen: str
     devices: Sequence[GpuSummary] | None = None
+    """Its GPUs; absent in the answers of orders."""
     jobs: Sequence[str] | None = None
     """The names of the jobs on it that the caller may see; absent in the answers of orders."""
     order_command: str | None = None
@@ -163,7 +164,7 @@ class NodeService:
         row = next(row for row in self.store.nodes() if _key(row) == (engine, name))
         jobs = _jobs_on(row, self.store.holding())
         return NodeOrdered(
-            node=_summarize(row, several=several),
+            node=_summarize(row, several=several, devices=None),
             jobs=jobs,
             message=_message(row, len(jobs), several=several),
         )
@@ -237,7 +238,9 @@ def _plural(verb: str, count: int) -> str:
     return verb if count > 1 else f"{verb}s"
 
 
-def _summarize(row: NodeRow, *, several: bool, **others: Any) -> NodeSummary:
+def _summarize(
+    row: NodeRow, *, several: bool, devices: Sequence[GpuSummary] | None, **others: Any
+) -> NodeSummary:
     return answer_of(
         NodeSummary,
         row.node,
@@ -247,5 +250,6 @@ def _summarize(row: NodeRow, *, several: bool, **others: Any) -> NodeSummary:
         region=row.node.region or "",
         replicas=row.replicas,
         seen=rfc3339(row.seen_time),
+        devices=devices,
         **others,
     )
