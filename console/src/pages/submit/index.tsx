@@ -42,7 +42,8 @@ function useSubmitState() {
   const editor = useRef<EditorHandle | null>(null);
   useEffect(() => writeDraft({ text: text.value, location: location.value }), [text.value, location.value]);
   useEffect(() => {
-    project.value = firstProject();
+    const isTyped = project.value !== "" && shownProject.value === ALL_PROJECTS;
+    if (!isTyped) project.value = firstProject();
   }, [shownProject.value, projects.value]);
   const load = (loaded: LoadedText): void => {
     if (loaded.location) location.value = loaded.location;
