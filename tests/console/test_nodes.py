@@ -1,5 +1,7 @@
 """J9: a node goes into maintenance from the map, its job gets notice and goes on elsewhere."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -41,7 +43,9 @@ def test_a_node_goes_into_maintenance_and_its_job_goes_on_elsewhere(simulated, v
     expect(card.get_by_role("link", name=name.rpartition("/")[2])).to_have_count(0)
     simulated.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
     page.goto(f"/console/jobs/{name.split('/')[1]}/{name.rpartition('/')[2]}")
-    expect(page.get_by_text("honoured").first).to_be_visible()
+    expect(
+        page.get_by_text(re.compile("ended by itself .* after the notice")).first
+    ).to_be_visible()
     page.goto("/console/nodes")
     card.get_by_role("button", name=f"Resume: {node}").click()
     dialog.get_by_role("button", name="Resume").click()

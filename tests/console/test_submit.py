@@ -22,6 +22,7 @@ jobSpec:
     replicaCount: 1
     containerSpec:
       imageUri: {IMAGE}
+      command: [python, -m, train]
       args: [runs=0]
 """
 
@@ -41,7 +42,7 @@ def problems(page):
 
 def test_a_refused_text_is_repaired_by_the_offered_edit_and_submitted(simulated, visit):
     page = visit(simulated).open("/console/submit")
-    page.get_by_label("project").last.fill(PROJECT)
+    page.get_by_role("main").get_by_label("project", exact=True).fill(PROJECT)
     paste(page, REFUSED)
     expect(problems(page)).to_have_count(1)
     expect(problems(page).first).to_contain_text("line 7")
@@ -69,7 +70,7 @@ def test_a_refused_text_is_repaired_by_the_offered_edit_and_submitted(simulated,
 )
 def test_a_text_that_is_no_job_gets_a_sentence_in_place(simulated, visit, text, words):
     page = visit(simulated).open("/console/submit")
-    page.get_by_label("project").last.fill(PROJECT)
+    page.get_by_role("main").get_by_label("project", exact=True).fill(PROJECT)
     paste(page, text)
     expect(problems(page).filter(has_text=words).first).to_be_visible()
     expect(page.get_by_role("button", name="Submit", exact=True)).to_be_disabled()
@@ -82,7 +83,7 @@ def test_a_waiting_job_starts_by_the_offered_change(simulated, visit):
         simulated.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
     waiting = submit(simulated, simulated_job("too-big", "runs=0", gpus=4))
     page = visit(simulated).open("/console/?q=too-big")
-    page.get_by_role("button", name="why").click()
+    page.get_by_role("button", name="why", exact=True).click()
     panel = page.locator(".why-panel")
     expect(panel).to_contain_text("CAPACITY")
     expect(panel.locator(".change")).to_be_visible()
@@ -100,14 +101,14 @@ def test_a_waiting_job_starts_by_the_offered_change(simulated, visit):
         simulated.call("POST", f"/v1/{name}:cancel", {})
 
 
-def test_a_killed_server_loses_no_typed_text(visit, killable):
+def test_a_server_that_is_away_loses_no_typed_text(visit, killable):
     visitor = visit(killable)
     page = visitor.open("/console/submit")
-    page.get_by_label("project").last.fill(PROJECT)
+    page.get_by_role("main").get_by_label("project", exact=True).fill(PROJECT)
     paste(page, "displayName: typed\n")
     expect(problems(page).first).to_be_visible()
     visitor.forgive("ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY")
-    killable.kill()
+    killable.stop()
     page.keyboard.type("jobSpec: {}")
     expect(page.get_by_text("The server has not answered for")).to_be_visible()
     take_picture(page, "away")
