@@ -100,6 +100,8 @@ def folder(tmp_path):
         (tmp_path / name).write_text(TRAINER)
     (tmp_path / "config.yaml").write_text(json.dumps(ML))
     (tmp_path / "job.yaml").write_text(json.dumps({"workerPoolSpecs": [POOL]}))
+    custom = {"displayName": "custom", "jobSpec": {"workerPoolSpecs": [POOL]}}
+    (tmp_path / "custom.yaml").write_text(json.dumps(custom))
     (tmp_path / "calibration.toml").write_text(calibration_text())
     account = Account()
     write_key_file(tmp_path / "service-account.json", account)

@@ -87,6 +87,11 @@ _SUBMIT_AND_WATCH = (
     Verb("jobs logs", "jobs.jobs_logs", "print the log of a job; with --follow until it ends"),
     Verb("jobs describe", "jobs.jobs_describe", "show a job: state, times, replicas, why it waits"),
     Verb("jobs cancel", "jobs.jobs_cancel", "cancel jobs"),
+    Verb("jobs check", "jobs.job_texts", "ask the server whether a job file would start now"),
+    Verb("jobs submit", "jobs.job_texts", "submit a job file of any kind to a server"),
+    Verb("jobs document", "jobs.job_texts", "print a job as YAML, to submit it again"),
+    Verb("jobs label", "jobs.job_orders", "set and remove labels of a job"),
+    Verb("jobs delete", "jobs.job_orders", "delete jobs that have ended"),
     Verb("run", "local.run", "run a program written for Google against a server, unchanged"),
     Verb("jobs watch", "jobs.watch", "show a job while it runs: state, replicas, last lines"),
     Verb("tensorboard", "jobs.tensorboard", "start TensorBoard on the folder of a job or a study"),
@@ -159,6 +164,7 @@ _ADMINISTER = (
         "give the replicas on a node notice, and free the node",
     ),
     Verb("nodes resume", "admin.nodes_order", "allow replicas on a node again"),
+    Verb("projects list", "admin.projects", "list the projects of a token, and their open jobs"),
     Verb("quotas list", "admin.quotas", "list the accelerators a project may use, and uses now"),
     Verb(
         "buckets", "admin.buckets", "make, list and adopt buckets: the folders behind gs:// names"
@@ -211,6 +217,9 @@ ALIASES: Mapping[str, str] = {
     "jobs ls": "jobs list",
     "jobs ps": "jobs list",
     "jobs stream-logs": "jobs logs",
+    "delete": "jobs delete",
+    "rm": "jobs delete",
+    "jobs rm": "jobs delete",
     "jobs stop": "jobs cancel",
     "jobs kill": "jobs cancel",
     "version": "--version",
@@ -225,22 +234,14 @@ ALIASES: Mapping[str, str] = {
 }
 
 _SUBMITS = (
-    "a Vertex AI job: trainshed ai custom-jobs create; an AI Platform job: trainshed "
-    "ai-platform jobs submit training; a tuning job: trainshed ai hp-tuning-jobs create"
-)
-_DELETES = (
-    "a custom job that has ended: trainshed ai custom-jobs delete NUMBER; a training pipeline: "
-    "trainshed ai pipelines delete NUMBER; to cancel a job: trainshed jobs cancel JOB"
+    "a job file of any kind: trainshed jobs submit FILE; a Vertex AI job: trainshed ai custom-jobs "
+    "create; an AI Platform job: trainshed ai-platform jobs submit training; a tuning job: "
+    "trainshed ai hp-tuning-jobs create"
 )
 #: The advice for words that may mean several commands.
 ADVICE: Mapping[str, str] = {
     "submit": _SUBMITS,
-    "jobs submit": _SUBMITS,
     "jobs create": _SUBMITS,
-    "delete": _DELETES,
-    "rm": _DELETES,
-    "jobs delete": _DELETES,
-    "jobs rm": _DELETES,
     "start": f"the server: trainshed serve; {_SUBMITS}",
     "jobs start": _SUBMITS,
     "status": "all jobs: trainshed jobs list; one job: trainshed jobs describe JOB; the machines: "
