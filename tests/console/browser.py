@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from benchmarks.console.chromium import find_chromium, running_chromium
+from benchmarks.console.chromium import find_chromium, keep_sign_in, running_chromium
 from playwright.sync_api import Page, expect
 
 from server_process import Waiting
@@ -65,6 +65,7 @@ class Visitor:
         """Sign in without the form, which has a test of its own."""
         answer = self.context.request.post("/trainshed/v1/signin", data={"token": token})
         assert answer.ok, f"{answer.status} {answer.text()}"
+        self.context.add_init_script(keep_sign_in(self.url, answer.json()["csrf"]))
         return self
 
     def open(self, path="/console/") -> Page:

@@ -1,7 +1,7 @@
 /** Calls of the native API: one way for every page, with a time limit and one kind of error. */
 
 import { reportAnswer, reportOutage } from "./connection";
-import { acceptSession, askForSignIn, session } from "./session";
+import { acceptSession, askForSignIn, csrfHeader, session } from "./session";
 import type { Session } from "./types";
 
 export const API = "/trainshed/v1";
@@ -52,9 +52,7 @@ export function withQuery(path: string, query: Record<string, QueryValue> = {}):
 function headersOf(options: CallOptions): Record<string, string> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (options.body !== undefined) headers["Content-Type"] = "application/json";
-  const csrf = session.peek()?.csrf;
-  if (csrf) headers["X-Trainshed-Csrf"] = csrf;
-  return headers;
+  return { ...headers, ...csrfHeader() };
 }
 
 function parse(text: string): unknown {

@@ -2,7 +2,10 @@
 
 import { signal } from "@preact/signals";
 
+import { readChoice, writeChoice } from "./settings";
 import type { Session } from "./types";
+
+const CSRF = "csrf";
 
 /** The present sign-in, or null before the first answer and when signed out. */
 export const session = signal<Session | null>(null);
@@ -12,9 +15,25 @@ export const signInNeeded = signal(false);
 
 let waiting: Array<() => void> = [];
 
+/**
+ * Return the header that each call of this page needs, besides the cookie. The browser gives cookies to
+ * servers on other ports of this host too, but what a page stores only to its own origin.
+ */
+export function csrfHeader(): Record<string, string> {
+  const csrf = readChoice(CSRF) ?? session.peek()?.csrf;
+  return csrf ? { "X-Trainshed-Csrf": csrf } : {};
+}
+
+/** Forget the sign-in, in all tabs. */
+export function dropSession(): void {
+  session.value = null;
+  writeChoice(CSRF, null);
+}
+
 /** Store a sign-in and let the waiting calls go on. */
 export function acceptSession(answer: Session): void {
   session.value = answer;
+  if (answer.csrf) writeChoice(CSRF, answer.csrf);
   signInNeeded.value = false;
   const calls = waiting;
   waiting = [];

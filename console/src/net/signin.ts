@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 
 import { callApi } from "./api";
-import { acceptSession, session } from "./session";
+import { acceptSession, dropSession } from "./session";
 import type { Session } from "./types";
 
 /** Why the code of the address was refused; shown above the form for a token. */
@@ -22,6 +22,6 @@ export async function signIn(credential: { token: string } | { code: string }): 
 /** End this sign-in; `everywhere` ends all sign-ins of the same token. Throws ApiError. */
 export async function signOut(everywhere = false): Promise<void> {
   await callApi("DELETE", "/signin", { query: { everywhere: everywhere || null }, noSignIn: true });
-  session.value = null;
+  dropSession();
   location.assign("/console/signin");
 }

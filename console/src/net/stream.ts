@@ -8,7 +8,7 @@ import { signal } from "@preact/signals";
 import { parseEvent, type StreamEvent } from "../core/events";
 import { API, checkServer, isSignInRenewed, withQuery } from "./api";
 import { outage, pauseAfter, recoveries } from "./connection";
-import { session } from "./session";
+import { csrfHeader, session } from "./session";
 
 /** "idle": the page shows nothing that changes; "polling": the server has no stream left, so views read their data every 5 s. */
 export type Liveness = "idle" | "connecting" | "live" | "polling" | "reconnecting" | "paused";
@@ -106,9 +106,7 @@ async function readOnce(stop: AbortSignal): Promise<Outcome> {
 }
 
 function openStream(stop: AbortSignal): Promise<Response> {
-  const headers: Record<string, string> = { Accept: "text/event-stream" };
-  const csrf = session.peek()?.csrf;
-  if (csrf) headers["X-Trainshed-Csrf"] = csrf;
+  const headers = { Accept: "text/event-stream", ...csrfHeader() };
   const path = withQuery(`${API}/stream`, { topic: [...handlers.keys()] });
   return fetch(path, { headers, signal: stop, cache: "no-store" });
 }
