@@ -96,6 +96,23 @@ test("a follower gets every new line once, also more than one request returns", 
   assert.ok(feed.rows.value.length < 1000, "a follower that is far behind begins at the end");
 });
 
+test("lines that are written after a later sentence of the service are not missed", async () => {
+  const log = new FakeLog(10, [5_000]);
+  const feed = new LogFeed(log.read);
+  await feed.show({ end: true });
+  assert.equal(feed.rows.value.at(-1)?.text, "sentence 5000");
+  log.length = 20;
+  await feed.announce(20, true);
+  assertWhole(feed);
+  assert.deepEqual(feed.rows.value.slice(-2).map((row) => row.text), ["line 20", "sentence 5000"]);
+  const empty = new FakeLog(0, [7]);
+  const other = new LogFeed(empty.read);
+  await other.show({ end: true });
+  empty.length = 2;
+  await other.announce(2, true);
+  assert.deepEqual(other.rows.value.map((row) => row.text), ["sentence 7", "line 1", "line 2"]);
+});
+
 test("a reader that does not follow gets no lines, but knows of them", async () => {
   const log = new FakeLog(5000);
   const feed = new LogFeed(log.read);

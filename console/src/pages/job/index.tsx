@@ -1,9 +1,11 @@
 /** The page of a job: its state and why, its replicas, its story, and its log. */
 
+import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 
 import { jobPath, type Route } from "../../core/route";
 import { navigate, setQuery } from "../../core/router";
+import { readChoice, writeChoice } from "../../net/settings";
 import type { JobSummary } from "../../net/types";
 import { ErrorNotice, Notice } from "../../ui/notice";
 import { LogView } from "../log/view";
@@ -27,6 +29,14 @@ const TABS: readonly { id: string; title: string; view: ComponentType<TabProps> 
   { id: "spec", title: "Spec", view: Spec },
 ];
 
+/** A user who reads logs may hide the replicas and the story above them. */
+const areDetailsShown = signal(readChoice("job-details") !== "off");
+
+function toggleDetails(): void {
+  areDetailsShown.value = !areDetailsShown.value;
+  writeChoice("job-details", areDetailsShown.value ? null : "off");
+}
+
 export default function JobPage({ route }: { route: Route }) {
   const { project = "", job = "" } = route.parameters;
   const store = useJob(project, job);
@@ -42,10 +52,12 @@ export default function JobPage({ route }: { route: Route }) {
       {store.error.value && <ForgottenJob />}
       <WaitingReason store={store} summary={summary} />
       <Failure store={store} summary={summary} />
-      <div class="job-panels">
-        <Roles store={store} summary={summary} />
-        <Story store={store} summary={summary} />
-      </div>
+      {areDetailsShown.value && (
+        <div class="job-panels">
+          <Roles store={store} summary={summary} />
+          <Story store={store} summary={summary} />
+        </div>
+      )}
       <Tabs route={route} store={store} summary={summary} />
     </main>
   );
@@ -85,13 +97,16 @@ function Tabs({ route, store, summary }: TabProps & { route: Route }) {
   };
   return (
     <>
-      <div class="job-tabs" role="tablist" aria-label="About the job" onKeyDown={onKey}>
-        {TABS.map((tab) => (
-          <button key={tab.id} id={`tab-${tab.id}`} type="button" role="tab" aria-selected={tab === active} aria-controls="tab-panel" tabIndex={tab === active ? 0 : -1}
-            onClick={() => setQuery({ tab: tab.id === "log" ? null : tab.id }, { push: true })}>{tab.title}</button>
-        ))}
+      <div class="job-tabs">
+        <div role="tablist" aria-label="About the job" onKeyDown={onKey}>
+          {TABS.map((tab) => (
+            <button key={tab.id} id={`tab-${tab.id}`} type="button" role="tab" aria-selected={tab === active} aria-controls="tab-panel" tabIndex={tab === active ? 0 : -1}
+              onClick={() => setQuery({ tab: tab.id === "log" ? null : tab.id }, { push: true })}>{tab.title}</button>
+          ))}
+        </div>
+        <button type="button" class="link" aria-expanded={areDetailsShown.value} onClick={toggleDetails}>{areDetailsShown.value ? "Hide replicas and story" : "Show replicas and story"}</button>
       </div>
-      <div id="tab-panel" role="tabpanel" aria-labelledby={`tab-${active.id}`}><View store={store} summary={summary} /></div>
+      <div id="tab-panel" class="job-tab" role="tabpanel" aria-labelledby={`tab-${active.id}`}><View store={store} summary={summary} /></div>
     </>
   );
 }

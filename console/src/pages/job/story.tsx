@@ -1,7 +1,7 @@
 /** What happened to a job: a bar of its states over time, and its events. */
 
 import { useSignal } from "@preact/signals";
-import { useMemo } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 
 import { now } from "../../core/clock";
 import { formatDuration, formatTime, showHidden } from "../../core/format";
@@ -20,6 +20,8 @@ export function Story({ store, summary }: { store: JobStore; summary: JobSummary
   const attempts = useMemo(() => [...new Set(events.map((event) => event.attempt))].filter(Boolean), [events]);
   const chosen = events.filter((event) => attempt.value === "" || String(event.attempt) === attempt.value);
   const shown = isAll.value ? chosen : chosen.slice(-SHOWN);
+  const list = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => list.current?.scrollTo(0, list.current.scrollHeight), [events.length, attempt.value]);
   return (
     <section class="job-panel" aria-label="Story">
       <h2>
@@ -32,7 +34,7 @@ export function Story({ store, summary }: { store: JobStore; summary: JobSummary
         )}
       </h2>
       <Timeline events={events} summary={summary} />
-      <div class="scroll" tabIndex={0} role="region" aria-label="Events">
+      <div class="scroll" ref={list} tabIndex={0} role="region" aria-label="Events">
         {shown.length < chosen.length && <button type="button" onClick={() => (isAll.value = true)}>Show {chosen.length - shown.length} earlier events</button>}
         <ol class="job-events">{shown.map((event) => <EventRow key={event.seq} event={event} />)}</ol>
       </div>

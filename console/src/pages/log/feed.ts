@@ -91,9 +91,8 @@ export class LogFeed {
 
   /** Read lines below the last row. */
   async extendBelow(count = COUNT): Promise<void> {
-    const last = this.rows.value[this.rows.value.length - 1];
-    if (!last || this.busy.below) return;
-    const answer = await this.extend("below", { stamp: last.stamp, count });
+    if (this.rows.value.length === 0 || this.busy.below) return;
+    const answer = await this.extend("below", { ...this.lastTarget(), count });
     if (answer === null) return;
     const rows = readRows(answer.lines);
     const length = this.rows.value.length;
@@ -142,6 +141,13 @@ export class LogFeed {
   /** Stop all reads. */
   dispose(): void {
     this.stop.abort();
+  }
+
+  /** Return the last line: a sentence of the service may be later than lines yet to be written. */
+  private lastTarget(): Target {
+    const rows = this.rows.value;
+    const last = this.hasPositions.value ? rows.findLast((row) => row.number !== null) : rows[rows.length - 1];
+    return last ? { stamp: last.stamp } : { line: 1 };
   }
 
   private restart(): void {
