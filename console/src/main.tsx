@@ -20,7 +20,7 @@ import { focusContent } from "./ui/focus";
 import { Frame } from "./ui/frame";
 import { startKeys } from "./ui/keys";
 import { lazy } from "./ui/lazy";
-import { sentence } from "./ui/notice";
+import { Notice, sentence } from "./ui/notice";
 
 type Page = ComponentType<{ route: Route }>;
 
@@ -65,8 +65,10 @@ function Console() {
 
 /** Why the page cannot begin yet. */
 const startProblem = signal("");
+const isFinal = signal(false);
 
 function Starting() {
+  if (isFinal.value) return <main class="card"><Notice tone="error">{startProblem.value}</Notice></main>;
   return <p class="loading" role="status">{startProblem.value ? `${startProblem.value} Trying again…` : "Connecting…"}</p>;
 }
 
@@ -81,7 +83,10 @@ async function signInWithCode(code: string): Promise<void> {
   }
 }
 
-/** Read the sign-in until the server answers: a page that was opened too early needs no reload. */
+/**
+ * Return whether this browser is signed in, once the server answers: a page that was opened too early
+ * needs no reload. After a refusal, such as of browsers over plain HTTP, only its sentence is shown.
+ */
 async function readSession(): Promise<boolean> {
   for (let failures = 0; ; failures += 1) {
     try {
@@ -91,6 +96,8 @@ async function readSession(): Promise<boolean> {
       if (!(error instanceof ApiError)) throw error;
       if (error.status === 401) return false;
       startProblem.value = sentence(error.message);
+      isFinal.value = error.status >= 400 && error.status < 429;
+      if (isFinal.value) return new Promise(() => undefined);
       await new Promise((resolve) => setTimeout(resolve, pauseAfter(failures)));
     }
   }

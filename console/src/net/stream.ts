@@ -68,7 +68,7 @@ async function restart(): Promise<void> {
 /** Open the stream, and open it again after each end, until the signal aborts. */
 async function keepOpen(stop: AbortSignal): Promise<void> {
   for (let failures = 0; !stop.aborted; failures += 1) {
-    const outcome = await readOnce(stop);
+    const outcome = await withSlot(() => readOnce(stop));
     if (stop.aborted) return;
     if (outcome === "full") await poll(stop);
     else {
@@ -79,6 +79,23 @@ async function keepOpen(stop: AbortSignal): Promise<void> {
       await pause(pauseAfter(failures), stop);
     }
   }
+}
+
+/**
+ * A browser has six connections to a server without HTTP/2, and calls need some of them: so at most
+ * three of its windows have a stream, and further ones poll. Plain HTTP from another machine has no
+ * locks; then only hidden pages give their streams up.
+ */
+const SLOTS = ["trainshed.stream.1", "trainshed.stream.2", "trainshed.stream.3"];
+
+async function withSlot(work: () => Promise<Outcome>): Promise<Outcome> {
+  const locks = (navigator as Partial<Navigator>).locks;
+  if (!locks) return work();
+  for (const name of SLOTS) {
+    const outcome = await locks.request(name, { ifAvailable: true }, (lock) => (lock ? work() : null));
+    if (outcome !== null) return outcome;
+  }
+  return "full";
 }
 
 type Outcome = "full" | "ended" | "failed";
@@ -134,15 +151,13 @@ function dispatch(event: StreamEvent | null): void {
   }
 }
 
+/** Wait 5 s, and let all views read again; then the page asks for a stream again. */
 async function poll(stop: AbortSignal): Promise<void> {
   liveness.value = "polling";
-  for (let round = 0; round < 12 && !stop.aborted; round += 1) {
-    await pause(POLL_MS, stop);
-    if (!stop.aborted && outage.value === null) {
-      lastHeard.value = Date.now();
-      for (const set of handlers.values()) for (const handler of [...set]) handler({ type: "ready", data: null });
-    }
-  }
+  await pause(POLL_MS, stop);
+  if (stop.aborted || outage.value !== null) return;
+  lastHeard.value = Date.now();
+  for (const set of handlers.values()) for (const handler of [...set]) handler({ type: "ready", data: null });
 }
 
 function pause(milliseconds: number, stop: AbortSignal): Promise<void> {

@@ -1,6 +1,6 @@
 /** The columns of the queue. */
 
-import { formatAccelerators, formatCount } from "../../core/format";
+import { formatAccelerators, formatCount, showHidden } from "../../core/format";
 import { isEnded, isWaiting, jobIdOf, KIND_NAMES, REASON_TEXTS, spanStart } from "../../core/queue";
 import { jobPath, studyPath } from "../../core/route";
 import type { JobRow } from "../../net/types";
@@ -26,7 +26,7 @@ export interface RowOrders {
 const stop = (isActive: boolean): number => (isActive ? 0 : -1);
 
 function Name({ row, isActive }: { row: JobRow; isActive: boolean }) {
-  return <a href={pathOf(row)} tabIndex={stop(isActive)} title={row.displayName}>{row.displayName}</a>;
+  return <a href={pathOf(row)} tabIndex={stop(isActive)} title={showHidden(row.displayName)}>{showHidden(row.displayName)}</a>;
 }
 
 function State({ row }: { row: JobRow }) {
@@ -94,7 +94,7 @@ export function wideColumns(orders: RowOrders, hasProjects: boolean): Column<Job
     { id: "gpus", title: "GPUs", width: "minmax(4.5rem, 6.5rem)", isSortable: true, isNumber: true, cell: (row) => formatAccelerators(row.gpus) || "–" },
     { id: "replicas", title: "Replicas", width: "5rem", isSortable: true, isNumber: true, cell: (row) => formatCount(row.replicas) },
     { id: "time", title: "Waited or ran", width: "7rem", isSortable: true, isNumber: true, cell: (row) => <Span start={spanStart(row)} end={row.endTime} /> },
-    { id: "creator", title: "By", width: "minmax(4rem, 8rem)", isSortable: true, cell: (row) => row.creator },
+    { id: "creator", title: "By", width: "minmax(4rem, 8rem)", isSortable: true, cell: (row) => showHidden(row.creator) },
     { id: "more", title: <span class="hidden-text">Actions</span>, width: "1.8rem", cell: (row, isActive) => <MoreButton row={row} isActive={isActive} orders={orders} /> },
   ];
 }

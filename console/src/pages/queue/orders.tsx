@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 
-import { formatPlural, shorten } from "../../core/format";
+import { formatPlural, shorten, showHidden } from "../../core/format";
 import { isEnded, isWaiting } from "../../core/queue";
 import { ApiError, callApi } from "../../net/api";
 import { maySubmit } from "../../net/session";
@@ -62,7 +62,7 @@ export function OrderDialogs({ project, onExplain, onDone }: { project: string; 
           onClose={() => (toCancel.value = null)} onConfirm={() => void cancel(rows, project).then(onDone)}>
           <p>Running replicas get the notice that their jobs asked for, then they are stopped. A cancelled job cannot be continued.</p>
           <ul>
-            {rows.slice(0, SHOWN_MAX).map((row) => <li key={row.uid}>{shorten(row.displayName, 80)} <span class="hint">{row.state}</span></li>)}
+            {rows.slice(0, SHOWN_MAX).map((row) => <li key={row.uid}>{shorten(showHidden(row.displayName), 80)} <span class="hint">{row.state}</span></li>)}
             {rows.length > SHOWN_MAX && <li>and {rows.length - SHOWN_MAX} more</li>}
           </ul>
         </Confirm>
@@ -77,7 +77,7 @@ function Refused() {
   return (
     <Dialog title={`${formatPlural(refused.value.length, "job")} not cancelled`} onClose={() => (refused.value = [])}>
       <ul class="results">
-        {refused.value.map((result) => <li key={result.name}><b>{shorten(result.title, 80)}</b>: {sentence(result.message ?? result.code)}</li>)}
+        {refused.value.map((result) => <li key={result.name}><b>{shorten(showHidden(result.title), 80)}</b>: {sentence(result.message ?? result.code)}</li>)}
       </ul>
     </Dialog>
   );
@@ -92,7 +92,7 @@ function Actions({ row, onExplain }: { row: JobRow; onExplain: (row: JobRow) => 
     order(row);
   };
   return (
-    <Dialog title={shorten(row.displayName, 60)} onClose={close}>
+    <Dialog title={shorten(showHidden(row.displayName), 60)} onClose={close}>
       <div class="choices" onClick={(event) => (event.target as Element).closest("a") && close()}>
         <a href={pathOf(row)}>Open</a>
         <button type="button" onClick={run(onExplain)}>{isWaiting(row) ? "Why it waits" : "Explain its state"}</button>
