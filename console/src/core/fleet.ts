@@ -22,15 +22,19 @@ export function countGpus(nodes: readonly NodeSummary[]): Record<GpuState, numbe
   return counts;
 }
 
+function gpuTotal(node: NodeSummary): number {
+  return node.devices?.length || Object.values(node.gpus).reduce((sum, count) => sum + count, 0);
+}
+
 /** Return "3 nodes, 8 GPUs: 5 held, 2 free, 1 faulty". */
 export function describeFleet(nodes: readonly NodeSummary[]): string {
   const counts = countGpus(nodes);
-  const total = GPU_STATES.reduce((sum, state) => sum + counts[state], 0);
+  const total = nodes.reduce((sum, node) => sum + gpuTotal(node), 0);
   const parts = GPU_STATES.filter((state) => counts[state] > 0).map((state) => `${counts[state]} ${state.toLowerCase()}`);
   const out = nodes.filter((node) => node.state !== "READY").length;
   return [
     formatPlural(nodes.length, "node") + (out ? ` (${out} out of service)` : ""),
-    ...(total ? [`${formatPlural(total, "GPU")}: ${parts.join(", ")}`] : []),
+    ...(total ? [formatPlural(total, "GPU") + (parts.length > 0 ? `: ${parts.join(", ")}` : "")] : []),
   ].join(", ");
 }
 

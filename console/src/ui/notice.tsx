@@ -30,11 +30,12 @@ export function ErrorNotice(props: { error: ApiError; retry?: () => void }) {
   );
 }
 
-/** Return the text with a capital first letter and a full stop. */
+/** Return the text with a capital first letter and a full stop; a first word that is a name stays as it is. */
 export function sentence(text: string): string {
   const trimmed = text.trim();
   const end = /[.!?:)]$/.test(trimmed) ? "" : ".";
-  return trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + end;
+  const isWord = /^[a-z]+([,;:' ]|$)/.test(trimmed);
+  return (isWord ? trimmed.charAt(0).toUpperCase() + trimmed.slice(1) : trimmed) + end;
 }
 
 interface Toast {

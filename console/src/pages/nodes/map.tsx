@@ -23,7 +23,7 @@ export function NodeMap({ nodes, onOrder }: MapProps) {
   const rest = nodes.length - CARDS_MAX;
   return (
     <>
-      <Legend />
+      {nodes.some((node) => node.devices?.length) && <Legend />}
       <ul class="cards">
         {nodes.slice(0, CARDS_MAX).map((node) => <NodeCard key={node.name} node={node} onOrder={onOrder} />)}
       </ul>
@@ -51,7 +51,7 @@ function NodeCard({ node, onOrder }: { node: NodeSummary; onOrder: (order: Order
         {node.notice && <span class="hint">notice {node.notice}</span>}
       </header>
       <p class="hint">
-        {[node.region, node.policy, formatPlural(node.vcpus, "vCPU"), `${Math.round(node.memoryGigabytes)} GB`, formatPlural(node.replicas, "replica")].filter(Boolean).join(" · ")}
+        {[node.region, `policy ${node.policy}`, formatPlural(node.vcpus, "vCPU"), `${Math.round(node.memoryGigabytes)} GB`, formatPlural(node.replicas, "replica")].filter(Boolean).join(" · ")}
         {" · seen "}<Time value={node.seen} />
       </p>
       <Gpus node={node} />

@@ -18,21 +18,20 @@ function describeGpus(node: NodeSummary): string {
 
 function columnsOf(onOrder: (order: Order) => void): Column<NodeSummary>[] {
   return [
-    { id: "name", title: "Node", width: "minmax(10rem, 2fr)", isSortable: true, cell: (node) => node.name },
-    { id: "engine", title: "Engine", width: "7rem", isSortable: true, cell: (node) => node.engine },
+    { id: "name", title: "Node", width: "minmax(9rem, 2fr)", isSortable: true, cell: (node) => node.name },
     { id: "state", title: "State", width: "9rem", isSortable: true, cell: (node) => <StateMark state={node.state} /> },
-    { id: "region", title: "Region", width: "8rem", isSortable: true, cell: (node) => node.region },
-    { id: "gpus", title: "GPUs", width: "minmax(11rem, 2fr)", cell: describeGpus },
-    { id: "vcpus", title: "vCPUs", width: "5rem", isNumber: true, isSortable: true, cell: (node) => node.vcpus },
-    { id: "memoryGigabytes", title: "GB", width: "5rem", isNumber: true, isSortable: true, cell: (node) => Math.round(node.memoryGigabytes) },
-    { id: "replicas", title: "Replicas", width: "6rem", isNumber: true, isSortable: true, cell: (node) => node.replicas },
-    { id: "jobs", title: "Jobs", width: "minmax(8rem, 2fr)", cell: (node) => (node.jobs ?? []).map(jobTitle).join(", ") },
-    { id: "seen", title: "Seen", width: "7rem", isSortable: true, cell: (node) => <Time value={node.seen} /> },
-    { id: "orders", title: "Orders", width: "minmax(15rem, 1fr)", cell: (node) => <OrderButtons node={node} onOrder={onOrder} isNarrow /> },
+    { id: "orders", title: "Orders", width: "12rem", cell: (node) => <OrderButtons node={node} onOrder={onOrder} isNarrow /> },
+    { id: "gpus", title: "GPUs", width: "minmax(13rem, 2fr)", cell: (node) => <span title={describeGpus(node)}>{describeGpus(node)}</span> },
+    { id: "jobs", title: "Jobs", width: "minmax(8rem, 2fr)", cell: (node) => <span title={(node.jobs ?? []).join("\n")}>{(node.jobs ?? []).map(jobTitle).join(", ")}</span> },
+    { id: "replicas", title: "Replicas", width: "5rem", isNumber: true, isSortable: true, cell: (node) => node.replicas },
+    { id: "vcpus", title: "vCPUs", width: "4rem", isNumber: true, isSortable: true, cell: (node) => node.vcpus },
+    { id: "memoryGigabytes", title: "GB", width: "4rem", isNumber: true, isSortable: true, cell: (node) => Math.round(node.memoryGigabytes) },
+    { id: "region", title: "Region", width: "7rem", isSortable: true, cell: (node) => node.region },
+    { id: "seen", title: "Seen", width: "5rem", isSortable: true, cell: (node) => <Time value={node.seen} /> },
   ];
 }
 
-type SortKey = "name" | "engine" | "state" | "region" | "vcpus" | "memoryGigabytes" | "replicas" | "seen";
+type SortKey = "name" | "state" | "region" | "vcpus" | "memoryGigabytes" | "replicas" | "seen";
 
 function sortNodes(nodes: readonly NodeSummary[], { column, descending }: Sort): NodeSummary[] {
   const sign = descending ? -1 : 1;
@@ -51,8 +50,10 @@ export function NodeTable({ nodes, onOrder }: { nodes: readonly NodeSummary[]; o
     sort.value = { column, descending: sort.value.column === column && !sort.value.descending };
   };
   return (
+    <div class="fit" style={{ "--fit": `${nodes.length * 40 + 52}px` }}>
     <VirtualTable label="Nodes" columns={columnsOf(onOrder)} rows={sortNodes(nodes, sort.value)} rowKey={(node) => node.name}
       rowHeight={40} sort={sort.value} onSort={onSort} active={active.value} onActivate={(key) => (active.value = key)}
       rowClass={(node) => (node.state === "READY" ? "" : "out")} />
+    </div>
   );
 }

@@ -14,11 +14,13 @@ interface ChartProps {
   version: string;
   height: number;
   label: string;
+  /** The least width in pixels: a narrower place scrolls. */
+  widthMin?: number;
   /** Called with each new chart, after its option was set. */
   onReady?: (chart: ECharts) => void;
 }
 
-export function Chart({ option, version, height, label, onReady }: ChartProps) {
+export function Chart({ option, version, height, label, widthMin = 0, onReady }: ChartProps) {
   const parent = useRef<HTMLDivElement>(null);
   const dark = isDark.value;
   useEffect(() => {
@@ -31,5 +33,9 @@ export function Chart({ option, version, height, label, onReady }: ChartProps) {
     sizes.observe(element);
     return () => (sizes.disconnect(), chart.dispose());
   }, [version, dark]);
-  return <div class="chart" role="img" aria-label={label} ref={parent} style={{ height: `${height}px` }} />;
+  return (
+    <div class="chart-place">
+      <div class="chart" role="img" aria-label={label} ref={parent} style={{ height: `${height}px`, minWidth: `${widthMin}px` }} />
+    </div>
+  );
 }

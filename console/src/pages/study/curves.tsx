@@ -122,7 +122,7 @@ function drawCurves(plot: uPlot, curves: readonly MetricCurve[], trials: Readonl
   ctx.beginPath();
   ctx.rect(plot.bbox.left, plot.bbox.top, plot.bbox.width, plot.bbox.height);
   ctx.clip();
-  const alpha = curves.length > 300 ? 0.25 : curves.length > 50 ? 0.5 : 0.85;
+  const alpha = curves.length > 300 ? 0.15 : curves.length > 50 ? 0.5 : 0.85;
   for (const curve of curves) {
     const trial = trials.get(curve.trial);
     drawCurve(plot, curve, trial?.stoppedEarly ? colours.warning : colours.accent, alpha, Boolean(trial?.stoppedEarly));

@@ -1,6 +1,6 @@
 /** What a study searches and how far it is: the lines above its charts. */
 
-import { formatNumber, formatPlural } from "../../core/format";
+import { formatCount, formatNumber, formatPlural } from "../../core/format";
 import { jobPath } from "../../core/route";
 import { setQuery } from "../../core/router";
 import { describeRule } from "../../core/study";
@@ -10,15 +10,19 @@ import { StateMark } from "../../ui/state";
 import type { StudyName } from "./data";
 import { chooseTrial, PERCENTS, type StudyView } from "./view";
 
+const ALGORITHMS: Readonly<Record<StudyDescription["algorithm"], string>> = {
+  DEFAULT: "Bayesian optimization", GRID_SEARCH: "grid search", RANDOM_SEARCH: "random search",
+};
+
 export function Head({ study, trials, name }: { study: StudyDescription; trials: readonly TrialSummary[]; name: StudyName }) {
   const { counts } = study;
   const parts = [
-    `${counts.made} of ${study.trialCountMax} trials`,
+    `${formatCount(counts.made)} of ${formatCount(study.trialCountMax)} trials`,
     counts.running ? `${counts.running} running` : "",
     counts.waiting ? `${counts.waiting} waiting` : "",
-    counts.succeeded ? `${counts.succeeded} succeeded` : "",
-    counts.infeasible ? `${counts.infeasible} infeasible` : "",
-    counts.stoppedEarly ? `${counts.stoppedEarly} stopped early` : "",
+    counts.succeeded ? `${formatCount(counts.succeeded)} succeeded` : "",
+    counts.infeasible ? `${formatCount(counts.infeasible)} infeasible` : "",
+    counts.stoppedEarly ? `${formatCount(counts.stoppedEarly)} stopped early` : "",
   ].filter(Boolean);
   return (
     <>
@@ -27,7 +31,7 @@ export function Head({ study, trials, name }: { study: StudyDescription; trials:
         <StateMark state={study.state} />
         <a href={jobPath(name.project, name.job)}>job page</a>
       </div>
-      <p>{parts.join(" · ")} · at most {study.trialCountParallel} at once · {study.algorithm.toLowerCase().replaceAll("_", " ")}{study.stopping ? ` · ${describeRule(study.stopping)} stops early` : ""}</p>
+      <p>{parts.join(" · ")} · at most {study.trialCountParallel} at once · {ALGORITHMS[study.algorithm]}{study.stopping ? ` · ${describeRule(study.stopping)} stops early` : ""}</p>
       <p class="hint">{sentence(study.message)}</p>
       <Leaders study={study} trials={trials} />
     </>

@@ -1,6 +1,5 @@
 /** How much each parameter decides the metric: bars, and the same as a table. */
 
-import { formatNumber } from "../../core/format";
 import { ErrorNotice } from "../../ui/notice";
 import { useImportances, type StudyName } from "./data";
 import { Figure } from "./figure";
@@ -18,7 +17,7 @@ export function ImportanceBars({ view, name, changes }: { view: StudyView; name:
           <li key={parameter}>
             <span class="bar-name" title={parameter}>{parameter}</span>
             <span class="bar-track"><span class="bar-fill" style={{ width: `${Math.round(share * 1000) / 10}%` }} /></span>
-            <span class="num">{formatNumber(share * 100, 3)} %</span>
+            <span class="num">{(share * 100).toFixed(1)} %</span>
           </li>
         ))}
       </ul>

@@ -44,7 +44,7 @@ export default function Parallel({ view, ranges, onRanges }: ParallelProps) {
   const sentence = describe(view, lines, inside, ranges);
   return (
     <Figure title="Parallel coordinates" sentence={sentence} table={tableOf(axes, lines, ranges)} isWide>
-      {lines.length > 0 && <Chart option={(colours, dark) => optionOf(axes, lines, view, colours, dark)} version={version} height={340} label={sentence} onReady={ready} />}
+      {lines.length > 0 && <Chart option={(colours, dark) => optionOf(axes, lines, view, colours, dark)} version={version} height={340} widthMin={axes.length * 95 + 80} label={sentence} onReady={ready} />}
       {lines.length > 0 && <RangeFields axes={axes} ranges={ranges} onRanges={set} />}
     </Figure>
   );
@@ -53,8 +53,10 @@ export default function Parallel({ view, ranges, onRanges }: ParallelProps) {
 function describe(view: StudyView, lines: readonly Rated[], inside: number, ranges: Ranges): string {
   if (lines.length === 0) return `No trial has succeeded with a value of ${view.metric.id} yet.`;
   const cut = lines.length < view.best.length ? `, the best ${formatCount(lines.length)} of ${formatCount(view.best.length)}` : "";
+  const isPartial = view.study.parameters.some((parameter) => parameter.parent);
+  const gaps = isPartial ? " A line passes over the axis of a parameter that its trial does not have." : "";
   const brushed = Object.keys(ranges).length > 0 ? ` ${formatCount(inside)} of them are in the chosen ranges.` : " Drag along an axis to choose a range; a click on the axis removes it.";
-  return `A line for each of ${formatPlural(lines.length, "trial")}${cut}; the better its ${view.metric.id}, the stronger its colour.${brushed}`;
+  return `A line for each of ${formatPlural(lines.length, "trial")}${cut}; the better its ${view.metric.id}, the stronger its colour.${gaps}${brushed}`;
 }
 
 function tableOf(axes: readonly StudyAxis[], lines: readonly Rated[], ranges: Ranges) {
@@ -76,7 +78,7 @@ function optionOf(axes: readonly StudyAxis[], lines: readonly Rated[], view: Stu
   return {
     animation: false,
     parallel: { left: 50, right: 60, top: 40, bottom: 20, parallelAxisDefault: axisDefaults(colours) },
-    parallelAxis: axes.map((axis, dim) => axisOption(axis, dim)),
+    parallelAxis: axes.map((axis, dim) => axisOption(axis, dim, numbersOn(axis, lines))),
     series: [{ type: "parallel", data, lineStyle: { opacity }, inactiveOpacity: 0.04, activeOpacity: Math.min(1, opacity + 0.3), progressive: 0, smooth: false }],
   } as ChartOption;
 }
@@ -86,18 +88,29 @@ function axisDefaults(colours: ChartColours): object {
     nameTextStyle: { color: colours.text, fontSize: 12 },
     axisLine: { lineStyle: { color: colours.faint } },
     axisTick: { lineStyle: { color: colours.faint } },
-    axisLabel: { color: colours.text, fontSize: 11, hideOverlap: true },
+    z: 10,
+    axisLabel: { color: colours.text, fontSize: 11, hideOverlap: true, textBorderColor: colours.ground, textBorderWidth: 3 },
     areaSelectStyle: { width: 26, color: colours.accent, borderColor: colours.accent, opacity: 0.3 },
   };
 }
 
+function numbersOn(axis: StudyAxis, lines: readonly Rated[]): number[] {
+  return lines.map(({ trial }) => valueOn(axis, trial)).filter((value) => typeof value === "number");
+}
+
 /** Names and words are cut by width, so that long ones do not cover their neighbours. */
-function axisOption(axis: StudyAxis, dim: number): object {
+function axisOption(axis: StudyAxis, dim: number, values: readonly number[]): object {
   const name = { name: axis.id, nameTruncate: { maxWidth: 110 }, nameLocation: "end" };
   if (axis.kind === "category") {
     return { dim, ...name, type: "category", data: axis.words, axisLabel: { width: 90, overflow: "truncate" } };
   }
-  return { dim, ...name, type: axis.kind, scale: true, axisLabel: { formatter: (value: number) => formatNumber(value, 3) } };
+  return { dim, ...name, type: axis.kind, scale: true, ...extentOf(values), axisLabel: { formatter: (value: number) => formatNumber(value, 3) } };
+}
+
+/** Axes end at the trials' values, so that lines use their whole length; one value needs room around it. */
+function extentOf(values: readonly number[]): { min?: number; max?: number } {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  return low < high ? { min: low, max: high } : {};
 }
 
 interface AreaEvent {

@@ -13,6 +13,7 @@ export interface ChartColours {
   warning: string;
   error: string;
   faint: string;
+  ground: string;
 }
 
 /** Return the colours of the present theme for a canvas, which knows no variables. */
@@ -21,7 +22,7 @@ export function readColours(): ChartColours {
   const read = (name: string): string => style.getPropertyValue(name).trim();
   return {
     text: read("--text"), line: read("--line"), accent: read("--accent"), good: read("--good"),
-    warning: read("--warning"), error: read("--error"), faint: read("--text-2"),
+    warning: read("--warning"), error: read("--error"), faint: read("--text-2"), ground: read("--ground"),
   };
 }
 

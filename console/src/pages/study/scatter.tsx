@@ -77,7 +77,7 @@ function optionOf(points: readonly Point[], across: StudyAxis, up: StudyAxis, vi
   const data = points.map(({ rated, x, y }, index) => {
     const colour = scaleColour(shares[index] ?? 0, dark);
     const isEarly = rated.trial.stoppedEarly;
-    return { value: [x, y], symbol: isEarly ? "emptyCircle" : "circle", symbolSize: rated.trial.number === view.chosen ? 14 : 7, itemStyle: { color: colour, opacity: points.length > 2000 ? 0.4 : 0.8 } };
+    return { value: [x, y], symbolSize: rated.trial.number === view.chosen ? 14 : 7, itemStyle: { color: isEarly ? colours.ground : colour, borderColor: colour, borderWidth: isEarly ? 1.5 : 0, opacity: points.length > 2000 ? 0.4 : 0.8 } };
   });
   return {
     animation: false,

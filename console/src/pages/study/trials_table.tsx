@@ -27,7 +27,7 @@ function secondsOf(trial: TrialSummary): number | null {
 const show = (value: Value): string => (typeof value === "number" ? formatNumber(value, 5) : value ?? "");
 
 function valueColumn(id: string, title: string, value: TrialColumn["value"]): TrialColumn {
-  return { id, title, width: "minmax(5rem, 8rem)", isNumber: true, isSortable: true, value, cell: (trial) => show(value(trial)) };
+  return { id, title, width: "minmax(6.5rem, 9rem)", isNumber: true, isSortable: true, value, cell: (trial) => show(value(trial)) };
 }
 
 /** Return the columns of a study; parameters and metrics of one name stay apart by the ids. */
@@ -93,8 +93,10 @@ export function TrialsTable({ view, name, trials }: TableProps) {
           <button type="button" class="link" onClick={() => saveCsv(columns, rows, name.job)}>CSV</button>
         </span>
       </header>
+      <div class="fit" style={{ "--fit": `${rows.length * 30 + 52}px` }}>
       <VirtualTable label="Trials" columns={columns} rows={rows} rowKey={(trial) => String(trial.number)} rowHeight={30} sort={sort.value} onSort={onSort}
         active={view.chosen === null ? null : String(view.chosen)} onActivate={(key) => chooseTrial(Number(key))} rowClass={(trial) => (leaders.has(trial.number) ? "leader" : "")} />
+      </div>
     </section>
   );
 }

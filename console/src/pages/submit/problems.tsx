@@ -12,11 +12,12 @@ interface ProblemsProps {
 
 export function Problems({ problems, onJump, onUse }: ProblemsProps) {
   if (problems.length === 0) return null;
+  const sorted = [...problems].sort((left, right) => (left.line ?? 0) - (right.line ?? 0) || (left.column ?? 0) - (right.column ?? 0));
   return (
     <section aria-label="Problems">
       <h2>{formatPlural(problems.length, "problem")}</h2>
       <ol class="problems">
-        {problems.map((problem, index) => (
+        {sorted.map((problem, index) => (
           <li key={`${problem.field} ${problem.rule} ${index}`}>
             <span class="sign" aria-hidden="true">✕</span>
             <div>
