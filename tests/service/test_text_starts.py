@@ -5,6 +5,8 @@ import yaml
 
 from service.submitting import PLACE, PROJECT, Desk, custom_job, ml_job, pool
 from service.test_text_check import apply
+from trainshed.engines.base import NodeLocation, PlacedBy, Traits
+from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.explanation import Reason
 from trainshed.model.resources import FleetPolicy, Node, NodeState, Seat
 from trainshed.model.roles import Role
@@ -13,6 +15,7 @@ from trainshed.placement.jobs import QuotaRule
 from trainshed.service.jobs.stored_texts import next_id
 from trainshed.store.listed_jobs import ListedKind
 from trainshed.store.records.steps import Step
+from trainshed.testing.fake_engine import FakeEngine
 from trainshed.wire.documents import read_documents
 
 T4 = "NVIDIA_TESLA_T4"
@@ -148,6 +151,48 @@ def test_checks_leave_nothing_behind(desk):
         desk.texts.check(PROJECT, text, PLACE)
     assert desk.store.open_count(PROJECT) == 0
     assert desk.woken == 0
+
+
+# engines with queues of their own
+
+
+def queue_engine(**traits):
+    engine = FakeEngine([])
+    engine.traits = Traits(
+        reach=NodeLocation.ANY, python="python3", places=PlacedBy.ENGINE, **traits
+    )
+    return engine
+
+
+def test_the_engine_decides_when_a_job_in_its_own_queue_starts(store):
+    engines = Engines.from_engine(queue_engine(enqueued_max=1))
+    desk = Desk(store, engines=engines)
+    forecast = start(desk, gpu_job(4))
+    assert (forecast.now, forecast.refused, forecast.reason) == (
+        False, False, Reason.ENGINE_QUEUE,
+    )  # fmt: skip
+    assert forecast.change is None
+    limited = Desk(store, engines=engines, quotas=(QuotaRule(accelerator=T4, limit=2),))
+    assert start(limited, gpu_job(4)).reason is Reason.QUOTA
+
+
+def test_the_engine_of_a_region_or_a_label_is_the_one_that_counts(store):
+    here = FakeEngine([])
+    here.traits = Traits(reach=NodeLocation.ANY, python="python3")
+    engines = Engines(
+        {
+            "here": ServedEngine(engine=here),
+            "cluster": ServedEngine(engine=queue_engine(), regions=("europe-west4",)),
+        }
+    )
+    store.see_nodes("here", [node(gpus=2, engine="here")])
+    desk = Desk(store, engines=engines)
+    assert start(desk, gpu_job(2)).now
+    assert start(desk, gpu_job(4)).reason is Reason.NO_SUCH_NODE
+    text = yaml.safe_dump({**custom_job(gpu_pool(2)), "labels": {"trainshed-engine": "cluster"}})
+    assert start(desk, text, "europe-west4").reason is Reason.ENGINE_QUEUE
+    desk.texts.submit(PROJECT, gpu_job(2), PLACE, creator="ann")
+    assert start(desk, gpu_job(1)).reason is Reason.CAPACITY, "the queue counts on its engine"
 
 
 # a stored job as a text

@@ -20,7 +20,7 @@ from trainshed.service.jobs.text_edits import Edit, rename_key, set_value, wrap_
 #: The most documents that are judged for the edits of one text; each costs a few milliseconds.
 JUDGED_MAX: Final = 24
 #: The most characters that are read for edits, all edited texts together.
-CHARACTERS_MAX: Final = 400_000
+CHARACTERS_MAX: Final = 200_000
 #: The most candidates of one violation.
 CANDIDATES_MAX: Final = 4
 
