@@ -12,9 +12,11 @@ interface MenuProps {
 export function Menu({ label, title, children }: MenuProps) {
   const [isOpen, setOpen] = useState(false);
   const element = useRef<HTMLDivElement>(null);
+  const body = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     if (!isOpen) return;
+    if (body.current && body.current.getBoundingClientRect().left < 0) body.current.classList.add("to-right");
     const onPress = (event: Event): void => {
       if (!element.current?.contains(event.target as Node)) setOpen(false);
     };
@@ -32,7 +34,7 @@ export function Menu({ label, title, children }: MenuProps) {
       <button type="button" ref={button} title={title} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
         {label}<span aria-hidden="true"> ▾</span>
       </button>
-      {isOpen && <div class="menu-body" onClick={(event) => (event.target as Element).closest("a, button[data-close]") && setOpen(false)}>{children}</div>}
+      {isOpen && <div class="menu-body" ref={body} onClick={(event) => (event.target as Element).closest("a, button[data-close]") && setOpen(false)}>{children}</div>}
     </div>
   );
 }

@@ -107,8 +107,8 @@ export function narrowColumns(orders: RowOrders): Column<JobRow>[] {
       id: "name", title: "Name, state", width: "minmax(0, 1fr)", isSortable: true,
       cell: (row, isActive) => (
         <>
-          <div class="line"><Name row={row} isActive={isActive} /></div>
-          <div class="line"><State row={row} /> {!isEnded(row) && <Why row={row} isActive={isActive} orders={orders} />}</div>
+          <div class="cell-line"><Name row={row} isActive={isActive} /></div>
+          <div class="cell-line"><State row={row} /> {!isEnded(row) && <Why row={row} isActive={isActive} orders={orders} />}</div>
         </>
       ),
     },

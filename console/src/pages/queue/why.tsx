@@ -1,7 +1,7 @@
 /** Why a job is in its state: the sentence, what blocks it, and the change that would start it. */
 
 import { isWaiting, jobIdOf } from "../../core/queue";
-import { parseResource } from "../../core/format";
+import { parseResource, showHidden } from "../../core/format";
 import { jobPath } from "../../core/route";
 import { callApi } from "../../net/api";
 import { maySubmit } from "../../net/session";
@@ -16,7 +16,13 @@ export function submitPath(row: JobRow, withChange: boolean): string {
   return `/console/submit?from=${from}${withChange ? "&change=1" : ""}`;
 }
 
-export function WhyPanel({ row }: { row: JobRow }) {
+interface WhyProps {
+  row: JobRow;
+  /** The rows of the queue, which have the names of jobs that block this one. */
+  rows: ReadonlyMap<string, JobRow>;
+}
+
+export function WhyPanel({ row, rows }: WhyProps) {
   const path = `/projects/${encodeURIComponent(row.project)}/jobs/${encodeURIComponent(jobIdOf(row))}/explain`;
   const key = `${path} ${row.state} ${row.reason ?? ""}`;
   const explanation = useResource(key, (signal) => callApi<JobExplanation>("GET", path, { signal }));
@@ -27,22 +33,22 @@ export function WhyPanel({ row }: { row: JobRow }) {
   return (
     <div class="why-panel">
       <p>{sentence(waiting?.message ?? answer.message)}</p>
-      {waiting && <WaitingFacts waiting={waiting} row={row} />}
+      {waiting && <WaitingFacts waiting={waiting} row={row} rows={rows} />}
       {answer.warning && <p>{sentence(answer.warning)}</p>}
     </div>
   );
 }
 
-function WaitingFacts({ waiting, row }: { waiting: Waiting; row: JobRow }) {
+function WaitingFacts({ waiting, row, rows }: WhyProps & { waiting: Waiting }) {
   return (
     <>
       {waiting.change && (
         <p class="change">
           {sentence(waiting.change.text)}{" "}
-          {maySubmit() && <a class="button" href={submitPath(row, true)}>Try it</a>}
+          {maySubmit() && <a class="button primary" href={submitPath(row, true)}>Try it</a>}
         </p>
       )}
-      <Blockers names={waiting.blockers ?? []} />
+      <Blockers names={waiting.blockers ?? []} rows={rows} />
       <p class="hint">
         Reason {waiting.reason}{waiting.since && <> for <Span start={waiting.since} /></>}
         {waiting.queuePosition ? `, position ${waiting.queuePosition}` : ""}.
@@ -52,19 +58,19 @@ function WaitingFacts({ waiting, row }: { waiting: Waiting; row: JobRow }) {
   );
 }
 
-function Blockers({ names }: { names: readonly string[] }) {
+function Blockers({ names, rows }: { names: readonly string[]; rows: ReadonlyMap<string, JobRow> }) {
   if (names.length === 0) return null;
   return (
     <p>
       Blocked by{" "}
       {names.map((name, index) => (
-        <span key={name}>{index > 0 && ", "}<Blocker name={name} /></span>
+        <span key={name}>{index > 0 && ", "}<Blocker name={name} rows={rows} /></span>
       ))}
     </p>
   );
 }
 
-function Blocker({ name }: { name: string }) {
+function Blocker({ name, rows }: { name: string; rows: ReadonlyMap<string, JobRow> }) {
   const job = /\/(jobs|customJobs|trainingPipelines|hyperparameterTuningJobs)\//.test(name) ? parseResource(name) : null;
-  return job ? <a href={jobPath(job.project, job.job)}>{job.job}</a> : <code>{name}</code>;
+  return job ? <a href={jobPath(job.project, job.job)}>{showHidden(rows.get(job.job)?.displayName ?? job.job)}</a> : <code>{name}</code>;
 }
