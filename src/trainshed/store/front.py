@@ -24,8 +24,8 @@ QUEUED: Final = JOBS.c.state == literal_column("'QUEUED'")
 IN_LINE: Final = (JOBS.c.rank, JOBS.c.create_ns, JOBS.c.uid)
 
 
-def _explain() -> ColumnElement[Any]:
-    """Return the SQL of a job's explanation: the stored one, or BEHIND_FRONT, or NULL."""
+def _is_behind() -> ColumnElement[bool]:
+    """Return the SQL condition that a job waits behind the front, and nothing is stored for it."""
     queue = JOBS.alias("queue")
     place = (queue.c.rank, queue.c.create_ns, queue.c.uid)
     last_of_front = (
@@ -36,10 +36,12 @@ def _explain() -> ColumnElement[Any]:
         .offset(FRONT_MAX - 1)
         .scalar_subquery()
     )
-    stored = JOBS.c.explanation
-    is_behind = and_(QUEUED, stored.is_(None), tuple_(*IN_LINE) > last_of_front)
-    return case((is_behind, literal(codec.EXPLANATION.encode(BEHIND_FRONT))), else_=stored)
+    return and_(QUEUED, JOBS.c.explanation.is_(None), tuple_(*IN_LINE) > last_of_front)
 
 
-#: Queries for users select it instead of the column ``explanation``.
-EXPLANATION: Final = _explain().label("explanation")
+IS_BEHIND: Final = _is_behind().label("is_behind")
+#: Queries for users select it instead of the column ``explanation``: the stored explanation, or
+#: BEHIND_FRONT, or NULL.
+EXPLANATION: Final[ColumnElement[Any]] = case(
+    (_is_behind(), literal(codec.EXPLANATION.encode(BEHIND_FRONT))), else_=JOBS.c.explanation
+).label("explanation")

@@ -1,22 +1,26 @@
 """Reads what a later read is compared with to find changed jobs: a mark of each job.
 
 ``explain`` changes the explanation of a job and leaves its version alone, so a mark has both.
+Marks of all open jobs are read again and again: they are the driver's own rows, because
+SQLAlchemy's rows take three times as long.
 """
 
 import json
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, bindparam, select
+from sqlalchemy import BigInteger, Connection, Select, bindparam, select
 
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
-from trainshed.store.front import EXPLANATION
+from trainshed.store.front import IS_BEHIND
 from trainshed.store.tables import JOBS, TRIALS
 
-_MARK: Final = select(
-    JOBS.c.uid, JOBS.c.version, EXPLANATION, JOBS.c.project, JOBS.c.state, TRIALS.c.uid
-).select_from(JOBS.outerjoin(TRIALS, TRIALS.c.job_uid == JOBS.c.uid))
+#: What changes whenever a job's row in a list changes: uid, version, explanation, and whether the
+#: job waits behind the front of the queue.
+JobMark = tuple[int, int, str | None, bool | None]
+
+_MARK: Final = select(JOBS.c.uid, JOBS.c.version, JOBS.c.explanation, IS_BEHIND)
 OPEN_MARKS: Final = _MARK.where(JOBS.c.end_ns.is_(None))
 _WATCHED: Final = given("watched", uid=BigInteger)
 MARKS_OF: Final = _MARK.where(JOBS.c.uid == _WATCHED.c.uid, JOBS.c.deleted_ns.is_(None))
@@ -27,17 +31,6 @@ TRIAL_MARKS: Final = (
     .select_from(TRIALS.outerjoin(JOBS, JOBS.c.uid == TRIALS.c.job_uid))
     .where(TRIALS.c.uid == bindparam("of_uid"))
 )
-
-
-class JobMark(NamedTuple):
-    """What changes whenever a job's row in a list changes."""
-
-    version: int
-    explanation: int
-    """A hash of the text, which holds within this process only."""
-    project: str
-    state: str
-    is_trial: bool
 
 
 class TrialMark(NamedTuple):
@@ -57,11 +50,12 @@ class StoredMarks:
 
     def open_marks(self) -> Mapping[int, JobMark]:
         """Return a mark of each job that has not ended, by uid."""
-        return _marks(self._db.rows(OPEN_MARKS))
+        return {mark[0]: mark for mark in self._driver_rows(OPEN_MARKS)}
 
     def marks_of(self, uids: Collection[int]) -> Mapping[int, JobMark]:
         """Return the marks of these jobs, also of ended ones; leaves out deleted jobs."""
-        return _marks(self._db.rows(MARKS_OF, watched=json.dumps([[uid] for uid in uids])))
+        marks = self._driver_rows(MARKS_OF, watched=json.dumps([[uid] for uid in uids]))
+        return {mark[0]: mark for mark in marks}
 
     def last_stamps(self, uids: Collection[int]) -> Mapping[int, int]:
         """Return the stamps in ns of the newest events of these jobs."""
@@ -76,9 +70,10 @@ class StoredMarks:
             for number, state, attempt, report, job_state in rows
         }
 
+    def _driver_rows(self, query: Select[Any], **parameters: str) -> Collection[JobMark]:
+        def fetch(connection: Connection) -> Collection[JobMark]:
+            cursor: Any = connection.execute(query, parameters).cursor
+            marks: Collection[JobMark] = cursor.fetchall()
+            return marks
 
-def _marks(rows: Collection[Any]) -> Mapping[int, JobMark]:
-    return {
-        uid: JobMark(version, hash(explanation), project, state, study is not None)
-        for uid, version, explanation, project, state, study in rows
-    }
+        return self._db.read(fetch)

@@ -4,11 +4,9 @@ Comparing needs neither an order of commits nor a clock, so it holds on both dat
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
-
-from trainshed.store.marks import JobMark, TrialMark
 
 #: Seconds between two looks, at least and at most.
 PAUSE_S_MIN: Final = 0.5
@@ -32,21 +30,15 @@ class ChangedKeys:
         return (*self.changed, *self.left)
 
 
-def compare_marks(
-    before: Mapping[int, JobMark | TrialMark], now: Mapping[int, JobMark | TrialMark]
-) -> ChangedKeys:
+def compare_marks(before: Mapping[int, object], now: Mapping[int, object]) -> ChangedKeys:
     """Compare the marks of two looks."""
     changed = [key for key, mark in now.items() if before.get(key) != mark]
     return ChangedKeys(changed, [key for key in before if key not in now])
 
 
-def count_states(marks: Mapping[int, JobMark], project: str | None) -> Mapping[str, int]:
-    """Count the jobs of a project (None: of all projects) by state, without trials."""
-    return Counter(
-        mark.state
-        for mark in marks.values()
-        if not mark.is_trial and project in (None, mark.project)
-    )
+def count_states(places: Iterable[tuple[str, str]], project: str | None) -> Mapping[str, int]:
+    """Count jobs by state; ``places``: (project, state) of each.  None: of all projects."""
+    return Counter(state for place, state in places if project in (None, place))
 
 
 def pause_after(look_s: float) -> float:

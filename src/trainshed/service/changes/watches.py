@@ -60,48 +60,47 @@ class QueueWatch:
 
     store: Store
     _before: Mapping[int, JobMark] | None = None
+    _places: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """The (project, state) of each open job, without trials."""
 
     def look(self, scopes: Collection[TopicScope]) -> Changes:
         """Compare the marks of all open jobs, and read the rows of those that have changed."""
         before, self._before = self._before, None
         if not scopes:
+            self._places = {}
             return {}
         now = self.store.open_marks()
-        changes = {} if before is None else self._compare(scopes, before, now)
+        uids = () if before is None else compare_marks(before, now).every
+        if before is None or len(uids) > JOBS_MAX:
+            self._places = dict(self.store.open_places())
+        changes = self._read_changes(scopes, uids)
         self._before = now
         return changes
 
-    def _compare(
-        self,
-        scopes: Collection[TopicScope],
-        before: Mapping[int, JobMark],
-        now: Mapping[int, JobMark],
-    ) -> Changes:
-        marks = {uid: now.get(uid) or before[uid] for uid in compare_marks(before, now).every}
-        jobs = {uid: mark for uid, mark in marks.items() if not mark.is_trial}
-        if len(jobs) > JOBS_MAX:
+    def _read_changes(self, scopes: Collection[TopicScope], uids: Collection[int]) -> Changes:
+        """Read the rows of jobs that were added, have changed or are no longer open."""
+        if not uids:
+            return {}
+        if len(uids) > JOBS_MAX:
             return dict.fromkeys(scopes)
-        rows = self.store.job_rows_of(jobs) if jobs else ()
-        gone = {uid: jobs[uid] for uid in jobs.keys() - {row.uid for row in rows}}
-        return {
-            scope: document
-            for scope in scopes
-            if (document := _queue_change(scope.project, rows, gone, now))
-        }
+        rows = self.store.job_rows_of(uids)
+        old_places = {uid: place for uid in uids if (place := self._places.pop(uid, None))}
+        open_rows = (row for row in rows if row.end_ns is None)
+        self._places |= {row.uid: (row.project, row.state.value) for row in open_rows}
+        gone = old_places.keys() - {row.uid for row in rows}
+        deleted = {uid: old_places[uid][0] for uid in gone}
+        changes = {scope: self._select(scope.project, rows, deleted) for scope in scopes}
+        return {scope: change for scope, change in changes.items() if change.jobs or change.gone}
 
-
-def _queue_change(
-    project: str | None,
-    rows: Sequence[JobListRow],
-    gone: Mapping[int, JobMark],
-    now: Mapping[int, JobMark],
-) -> QueueChange | None:
-    """Return the changes of one project; None if there are none."""
-    jobs = [row_answer(row) for row in rows if project in (None, row.project)]
-    uids = [str(uid) for uid, mark in gone.items() if project in (None, mark.project)]
-    if not jobs and not uids:
-        return None
-    return QueueChange(jobs=jobs, gone=uids, counts=count_states(now, project))
+    def _select(
+        self, project: str | None, rows: Sequence[JobListRow], deleted: Mapping[int, str]
+    ) -> QueueChange:
+        """Return the changes of one project, or of all; ``deleted``: the project by uid."""
+        return QueueChange(
+            jobs=[row_answer(row) for row in rows if project in (None, row.project)],
+            gone=[str(uid) for uid, place in deleted.items() if project in (None, place)],
+            counts=count_states(self._places.values(), project),
+        )
 
 
 @dataclass(slots=True)
