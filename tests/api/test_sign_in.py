@@ -120,9 +120,18 @@ def test_a_token_signs_a_browser_in(server, browser, token, noted):
     assert noted() == [(f"POST {SIGN_IN}", "OK", "laptop")]
 
 
-def test_a_reloaded_page_learns_its_header_again(signed_in):
-    csrf, signed_in.csrf = signed_in.csrf, None
-    assert signed_in.call("GET", "/signin").json()["csrf"] == csrf
+def test_a_reloaded_page_reads_its_sign_in_with_the_stored_header(signed_in):
+    assert signed_in.call("GET", "/signin").json()["csrf"] == signed_in.csrf
+
+
+@pytest.mark.parametrize("header", [{}, {"X-Trainshed-Csrf": "wrong"}])
+def test_the_cookie_alone_does_not_give_the_header(signed_in, noted, header):
+    """A browser gives the cookie to servers on other ports of the host too."""
+    answer = signed_in.http.get(SIGN_IN, headers={**FROM_PAGE, **header})
+    assert error_of(answer) == (401, "UNAUTHENTICATED")
+    assert "/console/signin" in answer.json()["error"]["message"]
+    assert signed_in.csrf not in answer.text
+    assert [entry[1:] for entry in noted()] == [("UNAUTHENTICATED", "")]
 
 
 @pytest.mark.parametrize(
@@ -260,14 +269,23 @@ def test_signing_out_twice_is_no_error(browser):
 
 
 @pytest.mark.parametrize("verb", ["GET", "POST", "DELETE"])
-@pytest.mark.parametrize("header", [{}, {"X-Trainshed-Csrf": "wrong"}])
-def test_a_call_with_the_cookie_and_without_the_header_is_refused(signed_in, noted, verb, header):
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ({}, (403, "PERMISSION_DENIED")),
+        ({"X-Trainshed-Csrf": ""}, (403, "PERMISSION_DENIED")),
+        ({"X-Trainshed-Csrf": "wrong"}, (401, "UNAUTHENTICATED")),
+    ],
+)
+def test_a_call_with_the_cookie_and_without_the_header_is_refused(
+    signed_in, noted, verb, header, expected
+):
     path = {"GET": "/nodes", "POST": "/tokens", "DELETE": "/signin"}[verb]
     body = {"json": {}} if verb == "POST" else {}
     answer = signed_in.http.request(verb, f"{NATIVE}{path}", headers=header, **body)
-    assert error_of(answer) == (403, "PERMISSION_DENIED")
+    assert error_of(answer) == expected
     assert "X-Trainshed-Csrf" in answer.json()["error"]["message"]
-    assert [entry[1:] for entry in noted()] == [("PERMISSION_DENIED", "")]
+    assert [entry[1:] for entry in noted()] == [(expected[1], "")]
     assert signed_in.call("GET", "/nodes").status_code == 200
 
 

@@ -15,7 +15,6 @@ from trainshed.service.auth.browser_proofs import (
     TICKET,
     BrowserProof,
     check_proof,
-    csrf_of,
     make_ticket,
 )
 from trainshed.service.auth.sign_ins import CODE_LIFE, IDLE, LIFE, SignIns
@@ -41,9 +40,14 @@ def refused(call, *args, **options):
     return error.value.code, error.value.message
 
 
-def is_live(sign_ins, cookie):
+def proof_of(begun, **fields):
+    """What the browser of a sign-in sends."""
+    return BrowserProof(**{"cookie": begun.cookie, "csrf": begun.csrf, **fields})
+
+
+def is_live(sign_ins, begun):
     try:
-        sign_ins.current(cookie)
+        sign_ins.current(proof_of(begun))
     except Refusal:
         return False
     return True
@@ -52,7 +56,7 @@ def is_live(sign_ins, cookie):
 def test_a_token_signs_a_browser_in_as_the_same_caller(sign_ins, token, clock):
     begun = sign_ins.begin_with_token(f" {token.token}\n", HOME)
     assert begun.caller == Caller(name="laptop", project="demo", role=AccessRole.VIEWER)
-    current = sign_ins.current(begun.cookie)
+    current = sign_ins.current(proof_of(begun))
     assert (current.caller, current.caller.credential) == (begun.caller, token.id)
     assert current.until.timestamp() == clock() + LIFE.total_seconds()
 
@@ -62,10 +66,10 @@ def test_the_store_never_learns_a_cookie_or_a_code(store, sign_ins, token, tmp_p
     code, _ = sign_ins.make_code(begun.caller)
     store.close()
     content = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    for secret in (begun.cookie, code):
+    for secret in (begun.cookie, begun.csrf, code):
         assert digest_of(secret).encode() in content
         assert secret.encode() not in content
-    assert begun.cookie not in repr(begun)
+    assert not [secret for secret in (begun.cookie, begun.csrf) if secret in repr(begun)]
 
 
 @pytest.mark.parametrize("text", ["", "tsd_wrong", "x", "tsd_ y", "\udcff", "é" * 4000])
@@ -87,14 +91,14 @@ def test_a_sign_in_ends_with_its_token(store, sign_ins, token, clock):
     clock.now = time.time()
     begun = sign_ins.begin_with_token(token.token, HOME)
     tokens.revoke(store, token.id)
-    assert not is_live(sign_ins, begun.cookie)
+    assert not is_live(sign_ins, begun)
     short = tokens.create(store, {"expires": "1h"})
     begun = sign_ins.begin_with_token(short.token, HOME)
     assert begun.until.timestamp() == pytest.approx(
         store.token(digest_of(short.token)).expire_time.timestamp()
     )
     clock.now = begun.until.timestamp()
-    assert not is_live(sign_ins, begun.cookie)
+    assert not is_live(sign_ins, begun)
 
 
 def test_a_revoked_or_expired_token_begins_no_sign_in(store, sign_ins, token, clock):
@@ -109,40 +113,40 @@ def test_a_sign_in_lasts_twelve_hours_if_it_is_used(sign_ins, token, clock):
     begun = sign_ins.begin_with_token(token.token, HOME)
     for _ in range(12 * 60 - 1):
         clock.now += MINUTE_S
-        assert is_live(sign_ins, begun.cookie)
+        assert is_live(sign_ins, begun)
     clock.now += MINUTE_S
-    assert not is_live(sign_ins, begun.cookie)
+    assert not is_live(sign_ins, begun)
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
 def test_a_sign_in_ends_after_two_hours_without_use(sign_ins, token, clock, is_stored):
     begun = sign_ins.begin_with_token(token.token, HOME)
     clock.now += IDLE.total_seconds() - 1
-    assert is_live(sign_ins, begun.cookie)
+    assert is_live(sign_ins, begun)
     if is_stored:
         sign_ins.tidy()
     clock.now += IDLE.total_seconds() - 1
-    assert is_live(sign_ins, begun.cookie)
+    assert is_live(sign_ins, begun)
     clock.now += IDLE.total_seconds()
-    assert not is_live(sign_ins, begun.cookie)
+    assert not is_live(sign_ins, begun)
 
 
 def test_another_server_of_the_database_sees_the_use(store, sign_ins, token, clock):
     other = SignIns(store, Access(store, anonymous=False, clock=clock), clock)
     begun = sign_ins.begin_with_token(token.token, HOME)
     clock.now += IDLE.total_seconds() - MINUTE_S
-    assert is_live(sign_ins, begun.cookie)
+    assert is_live(sign_ins, begun)
     sign_ins.tidy()
     clock.now += IDLE.total_seconds() - MINUTE_S
-    assert is_live(other, begun.cookie)
+    assert is_live(other, begun)
 
 
 def test_signing_out_ends_this_sign_in_or_all_of_the_token(sign_ins, token):
     one, two, three = (sign_ins.begin_with_token(token.token, HOME) for _ in range(3))
     sign_ins.end(one.cookie)
-    assert [is_live(sign_ins, begun.cookie) for begun in (one, two, three)] == [False, True, True]
+    assert [is_live(sign_ins, begun) for begun in (one, two, three)] == [False, True, True]
     sign_ins.end_everywhere(two.caller)
-    assert not any(is_live(sign_ins, begun.cookie) for begun in (two, three))
+    assert not any(is_live(sign_ins, begun) for begun in (two, three))
 
 
 def test_ended_sign_ins_and_codes_leave_the_database(store, sign_ins, token, clock):
@@ -162,7 +166,7 @@ def test_a_code_works_once(sign_ins, token):
     assert begun.caller.credential == token.id
     status, message = refused(sign_ins.begin_with_code, code, HOME)
     assert (status, "trainshed console" in message) == (Code.UNAUTHENTICATED, True)
-    assert is_live(sign_ins, begun.cookie)
+    assert is_live(sign_ins, begun)
 
 
 def test_a_code_works_for_a_minute(sign_ins, token, clock):
@@ -191,28 +195,28 @@ def test_too_many_failures_are_throttled_and_a_valid_token_is_not(store, clock, 
     assert sign_ins.begin_with_token(token.token, HOME).caller.name == "laptop"
 
 
-def proof_of(cookie, **fields):
-    return BrowserProof(**{"cookie": cookie, "csrf": csrf_of(cookie), **fields})
-
-
 def test_a_call_needs_the_cookie_and_the_header_that_belongs_to_it(sign_ins, token):
     begun, other = (sign_ins.begin_with_token(token.token, HOME) for _ in range(2))
-    assert sign_ins.recognise(proof_of(begun.cookie)) == begun.caller
-    for csrf in (None, "", "x", csrf_of(other.cookie), begun.cookie, "é"):
-        code, message = refused(sign_ins.recognise, proof_of(begun.cookie, csrf=csrf))
+    assert sign_ins.recognise(proof_of(begun)) == begun.caller
+    for csrf in (None, ""):
+        code, message = refused(sign_ins.recognise, proof_of(begun, csrf=csrf))
         assert (code, "X-Trainshed-Csrf" in message) == (Code.PERMISSION_DENIED, True)
-    assert refused(sign_ins.recognise, proof_of("unknown"))[0] is Code.UNAUTHENTICATED
+    for csrf in ("x", other.csrf, begun.cookie, "é", "\udcff"):
+        code, message = refused(sign_ins.recognise, proof_of(begun, csrf=csrf))
+        assert (code, "/console/signin" in message) == (Code.UNAUTHENTICATED, True)
+    unknown = proof_of(begun, cookie="unknown")
+    assert refused(sign_ins.recognise, unknown)[0] is Code.UNAUTHENTICATED
 
 
-def ticket_proof(cookie, address):
+def ticket_proof(begun, address):
     target, _, ticket = address.rpartition(TICKET)
-    return proof_of(cookie, csrf=None, target=target[:-1], ticket=ticket)
+    return proof_of(begun, csrf=None, target=target[:-1], ticket=ticket)
 
 
 @pytest.mark.parametrize("target", [TARGET, "/trainshed/v1/nodes"])
 def test_a_ticket_opens_its_address_for_a_minute(sign_ins, token, clock, target):
     begun = sign_ins.begin_with_token(token.token, HOME)
-    proof = ticket_proof(begun.cookie, sign_ins.make_ticket(begun.cookie, target))
+    proof = ticket_proof(begun, sign_ins.make_ticket(proof_of(begun), target))
     for _ in range(2):
         assert sign_ins.recognise(proof) == begun.caller
     clock.now += 59
@@ -225,7 +229,7 @@ def test_a_ticket_opens_its_address_for_a_minute(sign_ins, token, clock, target)
 
 def test_a_ticket_opens_nothing_else(sign_ins, token):
     begun, other = (sign_ins.begin_with_token(token.token, HOME) for _ in range(2))
-    proof = ticket_proof(begun.cookie, sign_ins.make_ticket(begun.cookie, TARGET))
+    proof = ticket_proof(begun, sign_ins.make_ticket(proof_of(begun), TARGET))
     wrong = [
         replace(proof, target=TARGET.replace("/7/", "/8/")),
         replace(proof, target=f"{TARGET}&task=x"),
@@ -238,10 +242,16 @@ def test_a_ticket_opens_nothing_else(sign_ins, token):
         assert refused(sign_ins.recognise, broken)[0] is Code.PERMISSION_DENIED
 
 
+def check_address(address, page_digest, now_s, **changes):
+    """Check an address with a ticket, as it was made or changed."""
+    target, _, ticket = address.rpartition(TICKET)
+    fields = {"cookie": "c", "target": target[:-1], "ticket": ticket, **changes}
+    check_proof(BrowserProof(**fields), page_digest, now_s)
+
+
 def test_a_ticket_holds_for_an_address_that_the_browser_encodes_in_another_way():
-    written = make_ticket("c", "/trainshed/v1/nodes?q=it(s)%20%27x%27", 0.0)
-    proof = ticket_proof("c", written)
-    check_proof(replace(proof, target="/trainshed/v1/nodes?q=it%28s%29%20'x'"), 1.0)
+    written = make_ticket("page", "/trainshed/v1/nodes?q=it(s)%20%27x%27", 0.0)
+    check_address(written, "page", 1.0, target="/trainshed/v1/nodes?q=it%28s%29%20'x'")
 
 
 @pytest.mark.parametrize(
@@ -261,19 +271,19 @@ def test_there_are_tickets_for_native_routes_alone(target):
 @given(
     segments=st.lists(st.from_regex(r"[A-Za-z0-9:_-]{1,8}", fullmatch=True), min_size=1),
     query=st.from_regex(r"([a-z]{1,3}=[A-Za-z0-9%2F]{0,5}(&[a-z]{1,3}=)?)?", fullmatch=True),
-    cookies=st.tuples(*[st.from_regex(r"[A-Za-z0-9_-]{1,43}", fullmatch=True)] * 2),
+    digests=st.tuples(*[st.from_regex(r"[0-9a-f]{1,64}", fullmatch=True)] * 2),
     later_s=st.integers(-1000, 1000),
 )
-def test_a_ticket_is_valid_for_its_cookie_and_its_minute_only(segments, query, cookies, later_s):
+def test_a_ticket_is_valid_for_its_sign_in_and_its_minute_only(segments, query, digests, later_s):
     target = "/trainshed/v1/" + "/".join(segments) + (f"?{query}" if query else "")
-    proof = ticket_proof(cookies[0], make_ticket(cookies[0], target, 10_000.0))
-    is_valid = 0 <= later_s < 60
-    if is_valid:
-        check_proof(proof, 10_000.0 + later_s)
+    address = make_ticket(digests[0], target, 10_000.0)
+    if 0 <= later_s < 60:
+        check_address(address, digests[0], 10_000.0 + later_s)
     else:
-        assert refused(check_proof, proof, 10_000.0 + later_s)[0] is Code.PERMISSION_DENIED
-    if cookies[0] != cookies[1]:
-        assert refused(check_proof, replace(proof, cookie=cookies[1]), 10_000.0)
+        code, _ = refused(check_address, address, digests[0], 10_000.0 + later_s)
+        assert code is Code.PERMISSION_DENIED
+    if digests[0] != digests[1]:
+        assert refused(check_address, address, digests[1], 10_000.0)
 
 
 STEPS = st.lists(
@@ -299,7 +309,7 @@ def test_a_sign_in_lives_exactly_as_its_limits_say(steps):
             is_out = True
         elif step == "use":
             is_in_time = clock() - begun_s < LIFE.total_seconds() and clock() - used_s < 7200
-            assert is_live(sign_ins, begun.cookie) is (is_in_time and not is_out)
+            assert is_live(sign_ins, begun) is (is_in_time and not is_out)
             used_s = clock() if is_in_time and not is_out else used_s
 
 

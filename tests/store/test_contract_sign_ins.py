@@ -19,6 +19,7 @@ def minutes(count: float) -> timedelta:
 def sign_in(digest: str, begun: float = 0, used: float = 0, credential: str = "one") -> SignIn:
     return SignIn(
         digest=digest,
+        page_digest=f"page of {digest}",
         credential=credential,
         address="192.0.2.1",
         create_time=BEGIN + minutes(begun),

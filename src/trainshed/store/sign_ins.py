@@ -20,6 +20,7 @@ _SIGN_IN = (
     select(
         TOKENS,
         SIGN_INS.c.address,
+        SIGN_INS.c.page_digest,
         SIGN_INS.c.create_ns.label("begin_ns"),
         SIGN_INS.c.used_ns.label("last_ns"),
     )
@@ -35,6 +36,7 @@ class StoredSignIns:
         """Store a sign-in, and delete the oldest ones beyond ``most`` of its token."""
         row = {
             "digest": sign_in.digest,
+            "page_digest": sign_in.page_digest,
             "credential": sign_in.credential,
             "address": codec.plain(sign_in.address),
             "create_ns": codec.to_ns(sign_in.create_time),
@@ -110,6 +112,7 @@ class StoredSignIns:
 def _sign_in(row: Row[Any], digest: str) -> SignIn:
     return SignIn(
         digest=digest,
+        page_digest=row.page_digest,
         credential=row.token_id,
         address=row.address,
         create_time=codec.to_time(row.begin_ns),

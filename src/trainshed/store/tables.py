@@ -251,7 +251,7 @@ SIGN_INS = Table(
     "sign_ins",
     METADATA,
     _key("digest"),
-    *_texts("credential", "address"),  # credential: the id of the token
+    *_texts("page_digest", "credential", "address"),  # credential: the id of the token
     *_numbers("create_ns", "used_ns"),
     Index("sign_ins_by_credential", "credential", "create_ns"),
 )

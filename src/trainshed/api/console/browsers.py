@@ -85,8 +85,7 @@ def read_proof(context: RequestContext, *, plain_http: bool) -> BrowserProof | N
     cookie = _choose_cookie(context.cookie, connection)
     if not cookie:
         return None
-    is_sign_in = context.path == SIGN_IN_PATH
-    if is_sign_in and context.verb == "POST":  # the new sign-in replaces the old one
+    if context.path == SIGN_IN_PATH and _is_signing_in(context):
         return None
     query, ticket = _split_query(context)
     return BrowserProof(
@@ -94,8 +93,12 @@ def read_proof(context: RequestContext, *, plain_http: bool) -> BrowserProof | N
         csrf=context.csrf,
         target=f"{context.path}?{query}" if query else context.path,
         ticket=ticket,
-        is_proved=is_sign_in and context.verb == "GET",
     )
+
+
+def _is_signing_in(context: RequestContext) -> bool:
+    """Whether the call begins a sign-in, or comes from a page that has no header yet."""
+    return context.verb == "POST" or (context.verb == "GET" and not context.csrf)
 
 
 def check_json_body(context: RequestContext, body: bytes) -> None:

@@ -17,7 +17,7 @@ from trainshed.api.native.services import Native
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth.access import ANONYMOUS
-from trainshed.service.auth.browser_proofs import check_target, csrf_of
+from trainshed.service.auth.browser_proofs import check_target
 from trainshed.service.auth.sign_ins import BrowserSignIn
 from trainshed.service.auth.tokens import Nothing
 from trainshed.wire.times import rfc3339
@@ -106,7 +106,7 @@ class SignInHandlers:
     def describe(self, call: RequestContext) -> models.SignedInCaller:
         """Return the caller of a call.  Raises Refusal without credentials."""
         if call.browser is not None:
-            return self.show(self.native.sign_ins.current(call.browser.cookie))
+            return self.show(self.native.sign_ins.current(call.browser))
         if call.caller is not None:
             return self._render(call.caller)
         self._check_possible(call)
@@ -128,8 +128,7 @@ class SignInHandlers:
 
     def show(self, sign_in: BrowserSignIn) -> models.SignedInCaller:
         """Return a browser's sign-in, with the header for its calls."""
-        until, csrf = rfc3339(sign_in.until), csrf_of(sign_in.cookie)
-        return self._render(sign_in.caller, until=until, csrf=csrf)
+        return self._render(sign_in.caller, until=rfc3339(sign_in.until), csrf=sign_in.csrf)
 
     def end(self, call: RequestContext, *, everywhere: bool) -> None:
         """End the sign-in of a call, or all sign-ins with its token."""
@@ -141,7 +140,7 @@ class SignInHandlers:
     def link_of(self, call: RequestContext, caller: Caller, path: str) -> str:
         """Return the address of a download for the caller's browser.  Raises Refusal."""
         if call.browser is not None:
-            return self.native.sign_ins.make_ticket(call.browser.cookie, path)
+            return self.native.sign_ins.make_ticket(call.browser, path)
         if caller != ANONYMOUS:
             raise Refusal(Code.FAILED_PRECONDITION, NO_LINK)
         check_target(path)

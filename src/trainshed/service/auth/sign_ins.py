@@ -1,8 +1,9 @@
 """Signs browsers in: a token or a code becomes a cookie, and a cookie identifies a caller.
 
-A page's script must not have a token: whatever injects a script could read it.  The cookie is
-readable by the browser alone, and the store has only its digest.  Each call reads the sign-in and
-its token from the store, so a revoked token ends its sign-ins at once, on all servers.
+A page's script must not have a token: whatever injects a script could read it.  A browser gets two
+secrets, a cookie that no script can read and a header that no other origin can read, and needs both
+for a call; the store has only their digests.  Each call reads the sign-in and its token from the
+store, so a revoked token ends its sign-ins at once, on all servers.
 """
 
 import secrets
@@ -36,7 +37,8 @@ LIVE_MAX: Final = 100
 CODES_MAX: Final = 20
 #: The most sign-ins whose use waits to be stored.
 USED_MAX: Final = 10_000
-COOKIE_BYTES: Final = 32
+#: Random bytes of the cookie, and of the header.
+SECRET_BYTES: Final = 32
 CODE_BYTES: Final = 24
 
 ENDED: Final = (
@@ -63,6 +65,8 @@ class BrowserSignIn:
     """A browser's sign-in.  ``until`` is the time of its end, if it is used until then."""
 
     cookie: str = field(repr=False)
+    csrf: str | None = field(repr=False)
+    """The value of the header; None if the call had a ticket instead."""
     caller: Caller
     until: datetime
 
@@ -105,25 +109,28 @@ class SignIns:
 
     def recognise(self, proof: BrowserProof) -> Caller:
         """Return the caller of a browser's call.  Raises Refusal without a valid proof."""
-        check_proof(proof, self._clock())
-        return self.current(proof.cookie).caller
+        return self.current(proof).caller
 
-    def current(self, cookie: str) -> BrowserSignIn:
-        """Return the sign-in of a cookie, and note its use.  Raises Refusal if it has ended."""
-        digest, now = digest_of(cookie), self._now()
+    def current(self, proof: BrowserProof) -> BrowserSignIn:
+        """Return the sign-in of a browser's call, and note its use.
+
+        Raises Refusal if the sign-in has ended or the call has no valid proof.
+        """
+        digest, now = digest_of(proof.cookie), self._now()
         row = self._store.sign_in(digest)
         if row is None or not self._is_live(row[0], now):
             raise Refusal(Code.UNAUTHENTICATED, ENDED)
         sign_in, token = row
+        check_proof(proof, sign_in.page_digest, self._clock())
         caller = self._check(token)
         self._used[digest] = now
         self._access.note_token(caller.credential)
         until = _end(sign_in.create_time, caller)
-        return BrowserSignIn(cookie=cookie, caller=caller, until=until)
+        return BrowserSignIn(cookie=proof.cookie, csrf=proof.csrf, caller=caller, until=until)
 
-    def make_ticket(self, cookie: str, target: str) -> str:
-        """Return the address of a download with a ticket for this sign-in.  Raises Refusal."""
-        return make_ticket(cookie, target, self._clock())
+    def make_ticket(self, proof: BrowserProof, target: str) -> str:
+        """Return the address of a download with a ticket for a browser.  Raises Refusal."""
+        return make_ticket(digest_of(proof.csrf or ""), target, self._clock())
 
     def end(self, cookie: str) -> None:
         """End a sign-in, if it has not ended."""
@@ -142,16 +149,18 @@ class SignIns:
         self._store.forget_sign_in_codes(now - CODE_LIFE)
 
     def _begin(self, caller: Caller, address: str) -> BrowserSignIn:
-        cookie, now = secrets.token_urlsafe(COOKIE_BYTES), self._now()
+        cookie, csrf = (secrets.token_urlsafe(SECRET_BYTES) for _ in range(2))
+        now = self._now()
         sign_in = SignIn(
             digest=digest_of(cookie),
+            page_digest=digest_of(csrf),
             credential=caller.credential,
             address=address,
             create_time=now,
             last_use_time=now,
         )
         self._store.add_sign_in(sign_in, most=LIVE_MAX)
-        return BrowserSignIn(cookie=cookie, caller=caller, until=_end(now, caller))
+        return BrowserSignIn(cookie=cookie, csrf=csrf, caller=caller, until=_end(now, caller))
 
     def _is_live(self, sign_in: SignIn, now: datetime) -> bool:
         noted = self._used.get(sign_in.digest)

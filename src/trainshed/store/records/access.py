@@ -30,10 +30,12 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """A browser that is signed in with a token; the store has only the digest of its cookie."""
+    """A browser that is signed in with a token; the store has only digests of what it sends."""
 
     digest: str
     """SHA-256 of the cookie's value, in hexadecimal."""
+    page_digest: str
+    """SHA-256 of the header's value, which the page stores."""
     credential: str
     """The id of the token."""
     address: str

@@ -11,6 +11,7 @@ def upgrade() -> None:
     op.create_table(
         "sign_ins",
         sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("page_digest", sa.Text(), nullable=False),
         sa.Column("credential", sa.Text(), nullable=False),
         sa.Column("address", sa.Text(), nullable=False),
         sa.Column("create_ns", sa.BigInteger(), nullable=False),
