@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)")
 #: What is made here and not kept; it may go while it is looked at.
-MADE = {"build", "dist", "runs"}
+MADE = {"build", "dist", "node_modules", "runs"}
 
 
 def pages():
