@@ -3,7 +3,8 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 
-import { formatCount, parseTime } from "../../core/format";
+import { now } from "../../core/clock";
+import { formatCount, formatSpan, parseTime } from "../../core/format";
 import { jobPath } from "../../core/route";
 import { route, setQuery } from "../../core/router";
 import { ApiError } from "../../net/api";
@@ -147,24 +148,32 @@ interface BodyProps {
 function LogBody({ controller, choices, style, rows, summary }: BodyProps) {
   const isHits = choices.onlyHits && choices.query !== null;
   const ownViewport = useMemo(() => new LogViewport(), [controller, isHits]);
-  if (!isHits && controller.feed.ready.value && rows.length === 0) return <EmptyLog choices={choices} summary={summary} />;
+  const { ready, total } = controller.feed;
+  const isEmpty = ready.value && (rows.length === 0 || total.value === 0);
+  if (!isHits && isEmpty && rows.length === 0) return <EmptyLog choices={choices} summary={summary} />;
   return (
-    <div class="log-body">
-      <Lines key={isHits ? "hits" : "lines"} rows={rows} feed={isHits ? null : controller.feed} viewport={isHits ? ownViewport : controller.viewport}
-        style={style} wrap={choices.wrap} current={controller.current} label={isHits ? "Lines with a hit" : "Lines of the log"} />
-      {!isHits && controller.feed.hasPositions.value && <LogScrollbar controller={controller} choices={choices} />}
-    </div>
+    <>
+      {!isHits && isEmpty && <EmptyLog choices={choices} summary={summary} />}
+      <div class="log-body">
+        <Lines key={isHits ? "hits" : "lines"} rows={rows} feed={isHits ? null : controller.feed} viewport={isHits ? ownViewport : controller.viewport}
+          style={style} wrap={choices.wrap} current={controller.current} label={isHits ? "Lines with a hit" : "Lines of the log"} />
+        {!isHits && controller.feed.hasPositions.value && <LogScrollbar controller={controller} choices={choices} />}
+      </div>
+    </>
   );
 }
 
+const NO_LINE: Readonly<Record<string, string>> = {
+  QUEUED: "the job waits for machines", ENQUEUED: "the job waits in the queue of its engine",
+  PREPARING: "replicas are being started", RUNNING: "the replicas have printed nothing",
+};
+
 function EmptyLog({ choices, summary }: { choices: LogChoices; summary: JobSummary }) {
   if (isFiltered(choices.filter)) return <p class="log-empty">No line matches the filters.</p>;
-  const states: Readonly<Record<string, string>> = {
-    QUEUED: "the job waits for machines", ENQUEUED: "the job waits in the queue of its engine",
-    PREPARING: "replicas are being started", RUNNING: "the replicas have printed nothing yet",
-  };
-  const why = states[summary.state];
-  return <p class="log-empty">{why ? `No line yet: ${why}.` : "The job has printed no line."}</p>;
+  const why = NO_LINE[summary.state];
+  if (!why) return <p class="log-empty">The job has printed no line.</p>;
+  const since = summary.state === "RUNNING" ? summary.startTime : summary.createTime;
+  return <p class="log-empty">No line yet: {why} ({formatSpan(since, null, now.value)}).</p>;
 }
 
 function LogScrollbar({ controller, choices }: { controller: LogController; choices: LogChoices }) {
