@@ -1,6 +1,9 @@
 """JobOrders about jobs from a page or the command line: cancel one or many, label, delete."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+import yaml
 
 from api.support import application, build_native, client, project
 from databases import new_database
@@ -10,6 +13,7 @@ from trainshed.model.status import JobState
 from trainshed.service.jobs.orders import JobOrders
 from trainshed.service.jobs.story import Stories
 from trainshed.store.opening import open_store
+from trainshed.store.records.jobs import JobKind
 
 ROOT = "/trainshed/v1/projects"
 
@@ -161,3 +165,48 @@ def test_projects_are_those_of_the_caller_with_their_open_jobs(edge, desk):
     ]:
         answer = edge.get("/trainshed/v1/projects", headers={"Authorization": f"Bearer {token}"})
         assert {row["id"]: row["open"] for row in answer.json()["projects"]} == expected, token
+
+
+def test_two_pages_that_cancel_one_job_cancel_it_once(edge, desk):
+    record = desk.ml(ml_job())
+    with ThreadPoolExecutor(8) as pages:
+        calls = [
+            pages.submit(call, edge, "POST", path, body)
+            for path, body in [
+                ("demo/jobs/job_1:cancel", None),
+                ("demo/jobs:cancel", {"names": [record.name]}),
+            ]
+            * 8
+        ]
+        assert {one.result().status_code for one in calls} == {200}
+    kinds = [event.kind for event in desk.store.events(record.uid)]
+    assert (kinds.count("CANCEL_REQUESTED"), kinds.count("CANCELLED")) == (1, 1)
+
+
+def test_a_check_has_places_edits_and_no_field_that_is_unknown(edge, desk):
+    text = "jobId: a\ntrainingInput: {scaleTeir: BASIC, region: us-central1}\n"
+    answer = call(edge, "POST", "demo/jobs:check", {"text": text}).json()
+    [violation] = [v for v in answer["violations"] if v["rule"] == "unknown-field"]
+    assert violation["edit"] == {
+        "line": 2, "column": 17, "endLine": 2, "endColumn": 26, "text": "scaleTier",
+        "title": "Rename to scaleTier",
+    }  # fmt: skip
+    assert (violation["line"], violation["endColumn"]) == (2, 26)
+    assert answer["kind"] == "AI_PLATFORM_JOB"
+    assert desk.store.open_count("demo") == 0
+
+
+@pytest.mark.parametrize("body", [{}, {"text": 1}, {"text": "a: 1", "more": 1}, [], "a: 1"])
+def test_a_check_of_no_text_is_refused_in_a_sentence(edge, body):
+    answer = call(edge, "POST", "demo/jobs:check", body)
+    assert (answer.status_code, answer.json()["error"]["status"]) == (400, "INVALID_ARGUMENT")
+
+
+def test_a_submitted_text_is_a_job_of_its_caller(edge, desk):
+    text = yaml.safe_dump(custom_job())
+    job = call(edge, "POST", "demo/jobs", {"text": text, "location": PLACE}).json()
+    record = desk.store.job("demo", JobKind.CUSTOM_JOB, job["job"])
+    assert (record.name, record.creator, job["project"]) == (job["name"], "dora", "demo")
+    refused = call(edge, "POST", "demo/jobs", {"text": "a: [", "location": PLACE})
+    assert refused.status_code == 400
+    assert "line 2, column 1" in refused.json()["error"]["message"]

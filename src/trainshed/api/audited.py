@@ -1,7 +1,8 @@
 """Writes calls to the audit log: every change, and every call that the caller is not allowed.
 
-Downloads of browsers are logged too; other successful reads, and reads of missing resources, are
-not.  Queries and bodies are not logged, because they may hold secrets.
+Downloads of browsers are logged too.  Other successful reads, reads of missing resources, and
+checks of jobs, which change nothing, are not.  Queries and bodies are not logged, because they may
+hold secrets.
 """
 
 import re
@@ -32,6 +33,8 @@ _OK: Final = "OK"
 _FIRST_ERROR: Final = 400
 _BRACES: Final = re.compile(r"\{(\w+)(?::path)?\}")
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+#: Native routes that change nothing, although they have a body; a page checks a text as it grows.
+_CHECKS: Final = (":check", ":dryRun")
 #: The status of a piece of an upload; the last piece has the outcome.
 _INCOMPLETE: Final = 308
 
@@ -58,7 +61,8 @@ def note_response(
     outcome = _OK if status < _FIRST_ERROR else _OUTCOMES.get(status, Code.INTERNAL.name)
     is_denied = outcome in _DENIED_OUTCOMES or getattr(request.state, "is_denied", False)
     is_download = context.browser is not None and context.browser.ticket is not None
-    if not is_denied and not is_download and (context.verb in _READING or status == _INCOMPLETE):
+    is_reading = context.verb in _READING or path.endswith(_CHECKS)
+    if not is_denied and not is_download and (is_reading or status == _INCOMPLETE):
         return
     name = parse_qs(context.query_string).get("name", [""])[0] if "upload" in path else ""
     caller = context.caller

@@ -21,7 +21,7 @@ READING: Final[Mapping[str, str]] = {
 
 #: About the job as a whole.
 JOB: Final[Mapping[str, str]] = {
-    "job-id": "The job id is missing or malformed.",
+    "job-id": "The job id is missing, malformed, or the id of another job.",
     "display-name": "The display name is missing or too long.",
     "hidden-characters": "A name has a control character or an invisible character.",
     "labels": "There are too many labels, or one is malformed.",
