@@ -1,6 +1,8 @@
 """Browsers: signing in, what the cookie opens, and what other pages get out of it: nothing."""
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import httpx
@@ -11,6 +13,7 @@ from databases import new_database
 from trainshed.app.application import build
 from trainshed.config import Settings
 from trainshed.config.settings import ConsoleSettings
+from trainshed.model.access import AccessRole
 from trainshed.service.auth import tokens
 from trainshed.store.opening import Store
 from trainshed.testing.fake_engine import FakeEngine
@@ -158,7 +161,10 @@ def test_a_wrong_credential_signs_no_browser_in(browser, noted, credential, expe
 
 def test_an_expired_or_revoked_token_signs_no_browser_in(server, browser, token):
     tokens.revoke(server.store, token.id)
-    assert error_of(browser.sign_in(token=token.token)) == (401, "UNAUTHENTICATED")
+    text, expired = tokens.new_token("expired", "demo", AccessRole.ADMIN)
+    server.store.add_token(replace(expired, expire_time=datetime.now(UTC)))
+    for credential in (token.token, text):
+        assert error_of(browser.sign_in(token=credential)) == (401, "UNAUTHENTICATED")
 
 
 def test_a_browser_without_a_sign_in_is_told_where_to_sign_in(browser):
@@ -211,12 +217,17 @@ def test_a_sign_in_makes_no_code(signed_in):
 def test_a_viewer_cannot_change_anything_and_no_other_project_is_open(server, browser, noted):
     viewer = tokens.create(server.store, {"name": "eve", "project": "demo", "role": "viewer"})
     browser.sign_in(token=viewer.token)
-    job = {"collection": "jobs", "job": {}}
-    answer = browser.call("POST", "/projects/demo/jobs:dryRun", json=job)
-    assert error_of(answer) == (403, "PERMISSION_DENIED")
+    orders = [
+        ("/projects/demo/jobs:dryRun", {"collection": "jobs", "job": {}}),
+        ("/projects/demo/jobs/7:cancel", None),
+        ("/projects/demo/jobs:cancel", {"names": ["projects/demo/jobs/7"]}),
+    ]
+    for path, document in orders:
+        answer = browser.call("POST", path, json=document)
+        assert error_of(answer) == (403, "PERMISSION_DENIED")
     assert error_of(browser.call("GET", "/projects/other/jobs/7")) == (403, "PERMISSION_DENIED")
     assert error_of(browser.call("GET", "/tokens")) == (403, "PERMISSION_DENIED")
-    assert [entry[1:] for entry in noted()[1:]] == [("PERMISSION_DENIED", "eve")] * 3
+    assert [entry[1:] for entry in noted()[1:]] == [("PERMISSION_DENIED", "eve")] * 5
 
 
 def test_a_sign_in_ends_with_its_token(server, signed_in, token):
