@@ -1,5 +1,6 @@
 /** Filters, sorts and describes the rows of the queue. Pure. */
 
+import { writeCsv } from "./csv";
 import type { JobRow } from "../net/types";
 import { parseResource, parseTime } from "./format";
 
@@ -152,18 +153,13 @@ export function countDifferences(left: readonly string[], right: readonly string
   return left.length + right.length - 2 * common;
 }
 
-/** Return the rows as CSV; a cell that a spreadsheet would take for a formula gets a quote. */
+/** Return the rows as CSV. */
 export function toCsv(rows: readonly JobRow[]): string {
-  const head = "name,project,kind,state,reason,accelerators,replicas,creator,created,started,ended,uid";
+  const head = ["name", "project", "kind", "state", "reason", "accelerators", "replicas", "creator", "created", "started", "ended", "uid"];
   const lines = rows.map((row) => [
     row.displayName, row.project, row.kind, row.state, row.reason ?? "",
     Object.entries(row.gpus).map(([type, count]) => `${count} ${type}`).join(" "),
     String(row.replicas), row.creator, row.createTime, row.startTime ?? "", row.endTime ?? "", row.uid,
-  ].map(csvCell).join(","));
-  return `${[head, ...lines].join("\r\n")}\r\n`;
-}
-
-function csvCell(text: string): string {
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  ]);
+  return writeCsv([head, ...lines]);
 }

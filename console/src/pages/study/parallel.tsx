@@ -100,7 +100,7 @@ function numbersOn(axis: StudyAxis, lines: readonly Rated[]): number[] {
 
 /** Names and words are cut by width, so that long ones do not cover their neighbours. */
 function axisOption(axis: StudyAxis, dim: number, values: readonly number[]): object {
-  const name = { name: axis.id, nameTruncate: { maxWidth: 110 }, nameLocation: "end" };
+  const name = { id: idOf(dim), name: axis.id, nameTruncate: { maxWidth: 110 }, nameLocation: "end" };
   if (axis.kind === "category") {
     return { dim, ...name, type: "category", data: axis.words, axisLabel: { width: 90, overflow: "truncate" } };
   }
@@ -115,18 +115,14 @@ function extentOf(values: readonly number[]): { min?: number; max?: number } {
 
 interface AreaEvent {
   parallelAxisId?: string;
-  axesInfo?: { axisIndex?: number; intervals?: [number, number][] }[];
   intervals?: [number, number][];
 }
 
-/** ECharts names the axes by their position: "\0parallelAxis0". */
-function axisIndexOf(event: AreaEvent): number {
-  return Number(/(\d+)\D*$/.exec(event.parallelAxisId ?? "")?.[1] ?? "-1");
-}
+const idOf = (index: number): string => `axis${index}`;
 
 /** Return the ranges after a drag along one axis; an empty interval removes its range. */
 function rangesOf(axes: readonly StudyAxis[], ranges: Ranges, event: AreaEvent): Ranges {
-  const axis = axes[axisIndexOf(event)];
+  const axis = axes.find((_, index) => idOf(index) === event.parallelAxisId);
   if (!axis) return ranges;
   const { [axis.id]: _, ...others } = ranges;
   const interval = event.intervals?.[0];
@@ -135,10 +131,10 @@ function rangesOf(axes: readonly StudyAxis[], ranges: Ranges, event: AreaEvent):
   return { ...others, [axis.id]: [low, high] };
 }
 
-/** Mark the ranges on the chart's axes. */
+/** Mark the ranges on the chart's axes, without the events of a drag. */
 function showRanges(chart: ECharts, axes: readonly StudyAxis[], ranges: Ranges): void {
   for (const [index, axis] of axes.entries()) {
     const range = ranges[axis.id];
-    chart.dispatchAction({ type: "axisAreaSelect", parallelAxisIndex: index, parallelAxisId: `\0parallelAxis${index}`, intervals: range ? [[...range]] : [] });
+    chart.dispatchAction({ type: "axisAreaSelect", parallelAxisId: idOf(index), intervals: range ? [[...range]] : [] }, { silent: true });
   }
 }

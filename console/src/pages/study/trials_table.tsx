@@ -4,9 +4,11 @@ import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 
 import { formatNumber, formatPlural } from "../../core/format";
-import { describeWhy, listArguments, writeCsv } from "../../core/study";
+import { writeCsv } from "../../core/csv";
+import { describeWhy, listArguments } from "../../core/study";
 import type { TrialSummary } from "../../net/types";
 import { copyText } from "../../ui/clipboard";
+import { saveText } from "../../ui/save";
 import { StateMark } from "../../ui/state";
 import { VirtualTable, type Column, type Sort } from "../../ui/virtual_table";
 import type { StudyName } from "./data";
@@ -60,12 +62,7 @@ function sortTrials(trials: readonly TrialSummary[], column: TrialColumn | undef
 function saveCsv(columns: readonly TrialColumn[], trials: readonly TrialSummary[], job: string): void {
   const shown = columns.filter((column) => column.id !== "links");
   const rows = trials.map((trial) => shown.map((column) => String(column.value(trial) ?? "")));
-  const url = URL.createObjectURL(new Blob([writeCsv([shown.map((column) => column.id), ...rows])], { type: "text/csv" }));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = `study-${job.replace(/[^\w.-]/g, "_")}.csv`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10000);
+  saveText(`study-${job.replace(/[^\w.-]/g, "_")}.csv`, "text/csv", writeCsv([shown.map((column) => column.id), ...rows]));
 }
 
 interface TableProps {

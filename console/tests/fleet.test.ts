@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { describeFleet, filterNodes, gpuNote, isInstance, jobTitle, parseNotice } from "../src/core/fleet";
+import type { GpuState, GpuSummary, NodeSummary } from "../src/net/types";
+
+function gpu(state: GpuState, more: Partial<GpuSummary> = {}): GpuSummary {
+  return { index: 0, uuid: "GPU-1", name: "Tesla T4", type: "NVIDIA_TESLA_T4", state, ...more };
+}
+
+function node(name: string, more: Partial<NodeSummary> = {}): NodeSummary {
+  return { name, engine: "local", state: "READY", policy: "exact", region: "", vcpus: 8, memoryGigabytes: 30, gpus: {}, slots: 1, replicas: 0, seen: "", ...more };
+}
+
+test("a fleet is counted in words; nodes without devices have their counts", () => {
+  const first = node("n1", { devices: [gpu("HELD"), gpu("FREE"), gpu("FREE")] });
+  const second = node("n2", { gpus: { NVIDIA_TESLA_T4: 4 }, state: "DRAINED" });
+  assert.equal(describeFleet([first, second]), "2 nodes (1 out of service), 7 GPUs: 1 held, 2 free");
+  assert.equal(describeFleet([second]), "1 node (1 out of service), 4 GPUs");
+  assert.equal(describeFleet([node("n3")]), "1 node");
+});
+
+test("a filter finds names, jobs and states of GPUs", () => {
+  const nodes = [node("n1", { devices: [gpu("FAULTY")] }), node("n2", { jobs: ["projects/p/jobs/resnet"] })];
+  assert.deepEqual(filterNodes(nodes, "faulty").map(({ name }) => name), ["n1"]);
+  assert.deepEqual(filterNodes(nodes, " RESNET ").map(({ name }) => name), ["n2"]);
+  assert.equal(filterNodes(nodes, "").length, 2);
+  assert.equal(filterNodes(nodes, "none").length, 0);
+});
+
+test("names of jobs are short, those of ml trials have their study", () => {
+  assert.equal(jobTitle("projects/p/locations/us-central1/customJobs/123"), "123");
+  assert.equal(jobTitle("projects/p/jobs/tune/trials/3"), "tune/trials/3");
+});
+
+test("a tile says the job and its use", () => {
+  assert.equal(gpuNote(gpu("HELD", { job: "projects/p/jobs/resnet", reading: { at: null, use: 0.964 } })), "resnet 96 %");
+  assert.equal(gpuNote(gpu("FREE")), "");
+});
+
+test("an instance of a divided GPU is told from a whole one", () => {
+  assert.ok(isInstance(gpu("FREE", { uuid: "MIG-1" })));
+  assert.ok(!isInstance(gpu("FREE")));
+});
+
+test("a notice is a number of seconds", () => {
+  assert.equal(parseNotice("120"), 120);
+  assert.equal(parseNotice(" 0.5 s "), 0.5);
+  for (const text of ["", "-1", "2m", "1e9", "1000000"]) assert.equal(parseNotice(text), null, text);
+});

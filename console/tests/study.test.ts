@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { writeCsv } from "../src/core/csv";
+import { rankShares, scaleColour } from "../src/core/scale_colours";
+import {
+  axesOf, bestShare, bestSoFar, describeWhy, finalValue, isInRanges, listArguments, rate, readRanges, valueOn, writeRanges,
+} from "../src/core/study";
+import type { StudyDescription, StudyMetric, TrialSummary } from "../src/net/types";
+
+const ACCURACY: StudyMetric = { id: "accuracy", goal: "MAXIMIZE" };
+const LOSS: StudyMetric = { id: "accuracy", goal: "MINIMIZE" };
+const SIZE: StudyMetric = { id: "size", goal: "MINIMIZE", threshold: 2 };
+
+function trial(number: number, accuracy: number | null, more: Partial<TrialSummary> = {}): TrialSummary {
+  const metrics: Record<string, number> = accuracy === null ? {} : { accuracy };
+  return { number, state: "SUCCEEDED", jobState: "SUCCEEDED", stoppedEarly: false, metrics, parameters: {}, ...more };
+}
+
+function study(parameters: StudyDescription["parameters"]): StudyDescription {
+  return {
+    name: "s", displayName: "s", state: "RUNNING", message: "", algorithm: "DEFAULT", metrics: [ACCURACY], parameters, trialCountMax: 9, trialCountParallel: 1,
+    counts: { made: 0, running: 0, waiting: 0, succeeded: 0, infeasible: 0, stoppedEarly: 0 }, leaders: [],
+  };
+}
+
+test("only succeeded trials with a finite value have one", () => {
+  assert.equal(finalValue(trial(1, 0.5), "accuracy"), 0.5);
+  assert.equal(finalValue(trial(1, 0.5, { state: "INFEASIBLE" }), "accuracy"), null);
+  assert.equal(finalValue(trial(1, 0.5, { state: "ACTIVE" }), "accuracy"), null);
+  assert.equal(finalValue(trial(1, NaN), "accuracy"), null);
+  assert.equal(finalValue(trial(1, null), "accuracy"), null);
+  assert.deepEqual(rate([], "accuracy"), []);
+});
+
+test("the best line follows the goal, and leaves out trials beyond a limit", () => {
+  const rated = rate([trial(1, 3), trial(2, 1), trial(3, 2), trial(4, 5)], "accuracy");
+  assert.deepEqual(bestSoFar(rated, ACCURACY, [ACCURACY]), [3, 3, 3, 5]);
+  assert.deepEqual(bestSoFar(rated, LOSS, [LOSS]), [3, 1, 1, 1]);
+  const limited = rate([trial(1, 9, { metrics: { accuracy: 9, size: 3 } }), trial(2, 1, { metrics: { accuracy: 1, size: 2 } }), trial(3, 8)], "accuracy");
+  assert.deepEqual(bestSoFar(limited, ACCURACY, [ACCURACY, SIZE]), [null, 1, 1]);
+});
+
+test("the best share has at least one trial, the best first", () => {
+  const rated = rate([trial(1, 3), trial(2, 1), trial(3, 2)], "accuracy");
+  assert.deepEqual(bestShare(rated, ACCURACY, 50).map((one) => one.trial.number), [1, 3]);
+  assert.deepEqual(bestShare(rated, LOSS, 1).map((one) => one.trial.number), [2]);
+  assert.deepEqual(bestShare([], ACCURACY, 10), []);
+});
+
+test("an axis is logarithmic if the study's scale is and all values permit it", () => {
+  const spec = study([{ id: "lr", kind: "DOUBLE", scale: "LOG", bounds: [0.001, 1] }, { id: "opt", kind: "CATEGORICAL", scale: "NONE", values: ["sgd", "adam"] }]);
+  const rated = rate([trial(1, 1, { parameters: { lr: 0.1, opt: "adam", other: "x" } })], "accuracy");
+  const axes = axesOf(spec, rated, ACCURACY, true);
+  assert.deepEqual(axes.map(({ id, kind }) => [id, kind]), [["lr", "log"], ["opt", "category"], ["other", "category"], ["accuracy", "log"]]);
+  const negative = rate([trial(1, -1, { parameters: { lr: -0.1 } })], "accuracy");
+  assert.deepEqual(axesOf(spec, negative, ACCURACY, true).map(({ kind }) => kind), ["value", "category", "value"]);
+});
+
+test("ranges hold values, positions of words, and no trial without a value", () => {
+  const spec = study([{ id: "lr", kind: "DOUBLE", scale: "NONE" }, { id: "opt", kind: "CATEGORICAL", scale: "NONE", values: ["sgd", "adam"] }]);
+  const one = trial(1, 0.5, { parameters: { lr: 0.1, opt: "adam" } });
+  const axes = axesOf(spec, rate([one], "accuracy"), ACCURACY, false);
+  assert.ok(isInRanges(one, axes, {}));
+  assert.ok(isInRanges(one, axes, { lr: [0.1, 0.2], opt: [0.5, 1.5], accuracy: [0, 1] }));
+  assert.ok(!isInRanges(one, axes, { opt: [-0.5, 0.5] }));
+  assert.ok(!isInRanges(trial(2, 0.5, { parameters: { opt: "adam" } }), axes, { lr: [-9, 9] }));
+  assert.equal(valueOn(axes[0] ?? assert.fail(), trial(2, 0.5)), null);
+});
+
+test("ranges survive the address, and nonsense there is left out", () => {
+  const ranges = { lr: [0.001, 0.1], "a:b": [-1, 2] } as const;
+  assert.deepEqual(readRanges(writeRanges(ranges)), ranges);
+  assert.deepEqual(readRanges(["lr", "lr:2..1", "lr:x..1", ":1..2", "lr:1"]), {});
+});
+
+test("arguments are those of the program, for a shell", () => {
+  const one = trial(1, 1, { parameters: { lr: 1e-7, shift: -1.5e-7, units: 32, name: "it's" } });
+  assert.equal(listArguments(one), `--lr 1e-7 --shift -0.00000015 --units 32 --name 'it'"'"'s'`);
+});
+
+test("the reason of an end names the rule, the value and the bar", () => {
+  const earlyStop = { rule: "median", metric: "accuracy", value: 0.25, bar: 0.5, at: 3, byTime: false, reason: "r" };
+  assert.equal(describeWhy(trial(1, 1, { stoppedEarly: true, earlyStop })), "stopped early by the median rule: 0.25 against 0.5");
+  assert.equal(describeWhy(trial(1, 1, { stoppedEarly: true })), "stopped early");
+  assert.equal(describeWhy(trial(1, null, { infeasibleReason: "exit code 1" })), "exit code 1");
+  assert.equal(describeWhy(trial(1, 1)), "");
+});
+
+test("a cell of CSV is never a formula, and a negative number stays one", () => {
+  assert.equal(writeCsv([["a", "=1+1", "-0.5", "-x", 'say "hi"', "a,b"]]), `a,'=1+1,-0.5,'-x,"say ""hi""","a,b"\r\n`);
+});
+
+test("colours rank from worst to best", () => {
+  assert.deepEqual(rankShares([3, 1, 2], (left, right) => left > right), [1, 0, 0.5]);
+  assert.deepEqual(rankShares([7], (left, right) => left > right), [1]);
+  for (const isDark of [true, false]) for (const share of [0, 0.5, 1]) assert.match(scaleColour(share, isDark), /^rgb\(\d+,\d+,\d+\)$/);
+});

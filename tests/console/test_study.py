@@ -1,0 +1,151 @@
+"""The page of a study: no trial, one, 1,000 and a stopped one, brushing, its tables and links."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from console import generated_studies
+from console.browser import take_picture
+from console.conftest import SIMULATED
+from console.documents import create_study, study
+from e2e.support import PROJECT, serving
+from trainshed.store.opening import open_store
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+SIZES = {"empty": 0, "single": 1, "large": 1000}
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory):
+    """A server with generated studies of several sizes."""
+    folder = tmp_path_factory.mktemp("studied") / "data"
+    folder.mkdir()
+    store = open_store(f"sqlite:///{folder / 'trainshed.db'}")
+    for name, count in SIZES.items():
+        generated_studies.add_study(store, PROJECT, name, count)
+    store.close()
+    with serving(folder, program=SIMULATED) as server:
+        yield server
+
+
+@pytest.fixture
+def opened(studied, visit):
+    """``opened(name)`` opens the page of a study."""
+    visitor = visit(studied)
+    return lambda name, query="": visitor.open(f"/console/studies/{PROJECT}/{name}{query}")
+
+
+def figure(page, name):
+    return page.get_by_role("region", name=name, exact=True)
+
+
+def rows(page):
+    return page.get_by_role("grid", name="Trials")
+
+
+def test_a_study_without_trials_says_what_will_come(opened):
+    page = opened("empty")
+    expect(page.get_by_text("No trial has been made yet.")).to_be_visible()
+
+
+def test_one_trial_is_drawn_and_importances_say_what_they_need(opened):
+    page = opened("single")
+    expect(figure(page, "Importances")).to_contain_text("need 5 finished trials; there are 1")
+    expect(figure(page, "History")).to_contain_text("1 trial with a value")
+    expect(figure(page, "Parallel coordinates").locator("canvas")).to_have_count(1)
+
+
+def test_a_large_study_has_a_sentence_for_each_chart(opened):
+    page = opened("large")
+    expect(figure(page, "History")).to_contain_text(re.compile(r"The best accuracy, 0\.\d+, came"))
+    expect(figure(page, "Importances")).to_contain_text("learning_rate")
+    expect(figure(page, "Curves")).to_contain_text(re.compile("1,000 curves .* stopped early"))
+    expect(figure(page, "Parallel coordinates").locator("canvas")).to_have_count(1)
+    expect(rows(page)).to_have_attribute("aria-rowcount", "1001")
+    assert page.locator(".table .row").count() < 100
+    take_picture(page, "study")
+
+
+@pytest.mark.parametrize("title", ["History", "Importances", "Curves", "Scatter"])
+def test_each_chart_is_a_table_too(opened, title):
+    page = opened("large")
+    figure(page, title).get_by_role("button", name="as table").click()
+    expect(figure(page, title).get_by_role("gridcell").first).to_be_visible()
+    expect(figure(page, title).get_by_role("button", name="as chart")).to_be_visible()
+
+
+def test_a_trial_stopped_early_shows_its_rule_its_value_and_its_bar(opened):
+    page = opened("large")
+    stopped = rows(page).get_by_role("row").filter(has_text="stopped early by the median rule")
+    stopped.first.click()
+    detail = page.get_by_role("region", name=re.compile(r"Trial \d+"))
+    expect(detail).to_contain_text("median rule")
+    expect(detail).to_contain_text("the median of the averages of 9 completed trials")
+    expect(page).to_have_url(re.compile("trial="))
+    link = detail.get_by_role("link", name="log")
+    assert re.search(
+        rf"/console/jobs/{PROJECT}/large\?tab=log&trial=\d+$", link.get_attribute("href")
+    )
+
+
+def test_a_trial_without_a_finite_value_says_so(opened):
+    page = opened("large")
+    rows(page).get_by_role("button", name="State").click()
+    expect(rows(page).get_by_text("INFEASIBLE").first).to_be_visible()
+    expect(rows(page).get_by_text(re.compile("nan|exit code")).first).to_be_visible()
+
+
+def brush(page, at):
+    """Drag along the axis at a share of the chart's width, over the middle of its height."""
+    box = figure(page, "Parallel coordinates").locator("canvas").bounding_box()
+    x = box["x"] + 50 + at * (box["width"] - 110)
+    page.mouse.move(x, box["y"] + 0.35 * box["height"])
+    page.mouse.down()
+    page.mouse.move(x, box["y"] + 0.65 * box["height"], steps=8)
+    page.mouse.up()
+
+
+def test_dragging_along_an_axis_narrows_the_trials_and_the_address_has_the_range(opened):
+    page = opened("large")
+    parallel = figure(page, "Parallel coordinates")
+    parallel.scroll_into_view_if_needed()
+    expect(parallel.locator("canvas")).to_have_count(1)
+    brush(page, 0)
+    expect(parallel).to_contain_text("in the chosen ranges")
+    expect(page).to_have_url(re.compile("range=learning_rate"))
+    count = int(rows(page).get_attribute("aria-rowcount")) - 1
+    assert 0 < count < 900
+    take_picture(page, "study-brushed")
+    page.reload()
+    expect(rows(page)).to_have_attribute("aria-rowcount", str(count + 1))
+    parallel.locator("summary").click()
+    parallel.get_by_role("button", name="remove all").click()
+    expect(rows(page)).to_have_attribute("aria-rowcount", "1001")
+
+
+def test_ranges_need_no_mouse(opened):
+    page = opened("large", "?best=10")
+    expect(rows(page)).to_have_attribute("aria-rowcount", "95")
+    parallel = figure(page, "Parallel coordinates")
+    parallel.locator("summary").press("Enter")
+    parallel.get_by_label("optimizer is").select_option("adam")
+    expect(parallel).to_contain_text(re.compile(r"\d+ of them are in the chosen ranges"))
+    least = parallel.get_by_label("dropout at least")
+    least.fill("0.2")
+    least.press("Enter")
+    expect(page).to_have_url(re.compile("range=dropout"))
+
+
+def test_a_study_that_runs_shows_trials_as_they_come(simulated, visit):
+    name = create_study(simulated, study("live", trials=4, parallel=2))
+    page = visit(simulated).open(f"/console/studies/{PROJECT}/{name.rpartition('/')[2]}")
+    expect(rows(page)).to_have_attribute("aria-rowcount", "5")
+    rows(page).get_by_role("link", name="job").first.click()
+    expect(page).to_have_url(re.compile("/console/jobs/"))
+
+
+def test_a_job_without_a_study_gets_a_sentence(studied, visit):
+    page = visit(studied).open(f"/console/studies/{PROJECT}/absent")
+    expect(page.get_by_text(f"project {PROJECT} has no job absent")).to_be_visible()
