@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { matchesEntry } from "../src/core/audit";
+import { callName, matchesEntry } from "../src/core/audit";
 import { parseEvent } from "../src/core/events";
 
 test("an event has its type, its data and its topic", () => {
@@ -16,4 +16,10 @@ test("entries of the audit log by text and refusal", () => {
   assert.ok(matchesEntry(entry, " custom ", false));
   assert.ok(!matchesEntry(entry, "bob", false));
   assert.ok(!matchesEntry(entry, "", true));
+});
+
+test("a call has the name of its verb or method", () => {
+  assert.equal(callName({ method: "POST /trainshed/v1/tokens" }), "POST");
+  assert.equal(callName({ method: "google.cloud.aiplatform.v1.JobService/CreateCustomJob" }), "CreateCustomJob");
+  assert.equal(callName({ method: "" }), "");
 });

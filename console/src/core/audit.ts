@@ -12,3 +12,9 @@ export function matchesEntry(entry: AuditedCall, text: string, onlyRefused: bool
   const fields = [entry.caller, entry.credential, entry.address, entry.method, entry.resource, entry.project, entry.status];
   return needle === "" || fields.some((field) => field.toLowerCase().includes(needle));
 }
+
+/** Return the call in a word: the verb of HTTP, or the last part of a method's name. */
+export function callName(entry: Pick<AuditedCall, "method">): string {
+  const [verb = "", path] = entry.method.split(" ");
+  return path === undefined ? verb.split(/[./]/).at(-1) ?? verb : verb;
+}

@@ -51,8 +51,8 @@ interface ConfirmProps {
 export function Confirm({ title, action, onConfirm, onClose, children }: ConfirmProps) {
   const confirm = (event: Event): void => {
     event.preventDefault();
-    onClose();
     onConfirm();
+    onClose();
   };
   return (
     <Dialog title={title} onClose={onClose}>

@@ -3,7 +3,7 @@
 import { useMemo } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 
-import { matchesEntry, SINCE } from "../../core/audit";
+import { callName, matchesEntry, SINCE } from "../../core/audit";
 import { formatPlural, formatTime } from "../../core/format";
 import type { Route } from "../../core/route";
 import { setQuery } from "../../core/router";
@@ -17,8 +17,8 @@ import { Field } from "./fields";
 const COLUMNS: ReadonlyArray<Column<AuditedCall>> = [
   { id: "time", title: "Time", width: "10.5rem", cell: (entry) => <time dateTime={entry.time} title={`${formatTime(entry.time, true)} UTC`} class="num">{formatTime(entry.time)}</time> },
   { id: "caller", title: "Caller", width: "minmax(6rem, 1fr)", cell: (entry) => <span title={entry.caller}>{entry.caller || "–"}</span> },
-  { id: "method", title: "Call", width: "minmax(10rem, 1.6fr)", cell: (entry) => <span title={entry.method}>{entry.method}</span> },
-  { id: "resource", title: "Of", width: "minmax(12rem, 1.6fr)", cell: (entry) => <span title={entry.resource}>{entry.resource}</span> },
+  { id: "method", title: "Call", width: "minmax(4rem, 9rem)", cell: (entry) => <span title={entry.method}>{callName(entry)}</span> },
+  { id: "resource", title: "Of", width: "minmax(14rem, 3fr)", cell: (entry) => <span title={entry.resource}>{entry.resource}</span> },
   { id: "project", title: "Project", width: "minmax(5rem, 8rem)", cell: (entry) => entry.project },
   { id: "status", title: "Answer", width: "minmax(8rem, 11rem)", cell: (entry) => <span class={entry.status === "OK" ? "good-text" : "bad-text"}>{entry.status === "OK" ? "✓" : "✕"} {entry.status}</span> },
   { id: "credential", title: "Credential", width: "minmax(6rem, 9rem)", cell: (entry) => <span title={entry.credential}>{entry.credential || "none"}</span> },
