@@ -25,10 +25,10 @@ export function DifferenceTable({ caption, left, right, rows, hasRight = true }:
   const shown = isAll.value ? chosen : chosen.slice(0, SHOWN);
   return (
     <section class="compare-table" aria-label={caption}>
-      <h3>
+      <h2>
         {caption} {hasRight && <span class="hint">{differing === 0 ? "no difference" : `${formatCount(differing)} of ${formatCount(rows.length)} differ`}</span>}
         {hasRight && differing > 0 && <label class="check"><input type="checkbox" checked={onlyDifferences.value} onChange={(event) => (onlyDifferences.value = event.currentTarget.checked)} /> only differences</label>}
-      </h3>
+      </h2>
       {chosen.length > 0 && (
         <div class="scroll">
           <table>
@@ -63,7 +63,7 @@ function Value({ text, other }: { text: string | undefined; other: string | unde
   return (
     <details open={other !== undefined}>
       <summary><code>{showHidden(text.slice(0, 80))}{text.length > 80 ? "…" : ""}</code></summary>
-      <pre>{lines.map((line, index) => unmatched.has(index) ? <mark key={index}>{showHidden(line)}{"\n"}</mark> : `${showHidden(line)}\n`)}</pre>
+      <pre tabIndex={0}>{lines.map((line, index) => unmatched.has(index) ? <mark key={index}>{showHidden(line)}{"\n"}</mark> : `${showHidden(line)}\n`)}</pre>
     </details>
   );
 }

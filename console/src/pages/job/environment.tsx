@@ -30,7 +30,7 @@ export function Environment({ store, summary }: { store: JobStore; summary: JobS
       {otherParts(content.parts).map((part) => (
         <details key={part.name} class="job-sent">
           <summary>{part.name}</summary>
-          <pre>{part.text}</pre>
+          <pre tabIndex={0}>{part.text}</pre>
         </details>
       ))}
     </section>

@@ -74,14 +74,14 @@ function Words({ failure, store }: { failure: JobFailure; store: JobStore }) {
     <div class="job-words">
       {firstError && (
         <>
-          <h3>First line with an error <a href={`${path}?stamp=${firstError.stamp}`} target="_self">in the log</a></h3>
-          <pre><WordLine row={firstError} withTask /></pre>
+          <h2>First line with an error <a href={`${path}?stamp=${firstError.stamp}`} target="_self">in the log</a></h2>
+          <pre tabIndex={0}><WordLine row={firstError} withTask /></pre>
         </>
       )}
       {lastWords.length > 0 && (
         <>
-          <h3>Last words{task ? ` of ${task}` : ""}</h3>
-          <pre>{lastWords.map((row) => <WordLine key={row.key} row={row} withTask={!task} />)}</pre>
+          <h2>Last words{task ? ` of ${task}` : ""}</h2>
+          <pre tabIndex={0}>{lastWords.map((row) => <WordLine key={row.key} row={row} withTask={!task} />)}</pre>
         </>
       )}
     </div>

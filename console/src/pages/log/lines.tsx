@@ -37,7 +37,7 @@ export function Lines({ rows, feed, viewport, style, wrap, current, label }: Lin
     if (sides.below && !feed.hasEnd.peek()) void feed.extendBelow();
   });
   return (
-    <div class={wrap ? "log-lines wrapped" : "log-lines"} ref={element} role="log" aria-live="off" aria-label={label} tabIndex={0}>
+    <div class={wrap ? "log-lines wrapped" : "log-lines"} id="log-lines" ref={element} role="log" aria-live="off" aria-label={label} tabIndex={0}>
       {rows.slice(drawn.from, drawn.to).map((row) => (
         <Line key={row.key} row={row} style={style} isCurrent={row.key === current.value} />
       ))}

@@ -58,11 +58,12 @@ export function Switch(props: { name: "hits" | "wrap" | "raw" | "regex" | "case"
 }
 
 function Filters({ choices, tasks, attempts }: { choices: LogChoices; tasks: readonly string[]; attempts: readonly LogAttempt[] }) {
-  const { task, severity, attempt } = choices.filter;
+  const { task, severity, attempt, trial } = choices.filter;
   const names = new Set(["service", ...tasks, ...(task ? [task] : [])]);
   const numbers = new Set([...attempts.map((row) => String(row.attempt)), ...(attempt ? [attempt] : [])]);
   return (
     <span class="log-group">
+      {trial && <button type="button" title="Show the lines of all trials" onClick={() => setFilter("trial", "")}>trial {trial} ✕</button>}
       <Choice label="Task" value={task} all="all tasks" values={[...names].map((name) => [name, name])} onChange={(value) => setFilter("task", value)} />
       <Choice label="Least severity" value={severity} all="any severity" values={SEVERITIES.slice(1).map((name) => [name, `${name} and above`])} onChange={(value) => setFilter("severity", value)} />
       {(numbers.size > 1 || attempt !== "") && (

@@ -21,6 +21,7 @@ import type { LineStyle } from "./line";
 import { Lines } from "./lines";
 import { findLiteral } from "./pieces";
 import { logPort } from "./port";
+import { ReadAloud } from "./read_aloud";
 import { isFiltered, isGrave, stampText, type LogRow } from "./rows";
 import { Scrollbar, type ScrollMark } from "./scrollbar";
 import { hitRows } from "./search";
@@ -55,7 +56,10 @@ export function LogView({ project, job, summary, isOpen, openAt = null }: LogVie
         onCopy={() => void copyText(controller.visibleText(rows), "lines on the screen")} />
       <LogNotices controller={controller} />
       <LogBody controller={controller} choices={choices} style={style} rows={rows} summary={summary} />
-      <LogStatus controller={controller} choices={choices} />
+      <div class="log-foot">
+        {!(choices.onlyHits && choices.query) && <LogStatus controller={controller} choices={choices} />}
+        <ReadAloud feed={controller.feed} />
+      </div>
       {isJumping.value && <JumpDialog controller={controller} utc={choices.times === "utc"} onClose={() => (isJumping.value = false)} />}
       {whole.value && <WholeLine row={whole.value} raw={choices.raw} onClose={() => (whole.value = null)} onSave={() => void controller.port.save("text", false)} />}
     </section>
@@ -88,7 +92,10 @@ function useFollowing(controller: LogController, project: string, job: string, s
     const total = (event.data as { total?: unknown } | null)?.total;
     announce(typeof total === "number" && !isFiltered(controller.filter) ? total : null);
   }), [controller]);
-  useEffect(() => announce(null), [controller, summary.state, summary.attempt, recoveries.value]);
+  useEffect(() => {
+    if (controller.feed.ready.peek()) announce(null);
+    else if (recoveries.value > 0) void controller.toEnd();
+  }, [controller, summary.state, summary.attempt, recoveries.value]);
 }
 
 function useSearching(controller: LogController, choices: LogChoices): void {
