@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainshed.service.jobs.document_paths import like, value_at, with_value
-from trainshed.service.jobs.text_edits import rename_key, set_value, wrap_spec
+from trainshed.service.jobs.text_edits import rename_key, set_value, set_values, wrap_spec
 from trainshed.wire.documents import read_documents
 from wire.test_text_nodes import DOCUMENTS, WRITERS, paths
 
@@ -95,3 +95,11 @@ def test_a_spec_becomes_a_job(write):
     text = write(spec)
     wrapped = read(wrap_spec(read(text), "my-job").apply(text)).content
     assert wrapped == {"displayName": "my-job", "jobSpec": spec}
+
+
+def test_several_values_are_one_edit():
+    text = "a: 1\nm:\n  t: x\n  n: 3\nz: 1\n"
+    edit = set_values(read(text), {"m.t": "NVIDIA_L4", "m.c": "2"})
+    assert read(edit.apply(text)).content["m"] == {"c": 2, "t": "NVIDIA_L4", "n": 3}
+    assert "z" not in edit.text
+    assert set_values(read(text), {"m.t": "x", "m[0]": "2"}) is None

@@ -47,6 +47,31 @@ def set_value(document: JobDocument, root: TextNode, path: str, value: Any) -> E
     return edit if edit and _reads_as(edit.apply(document.text), expected) else None
 
 
+def set_values(document: JobDocument, values: Mapping[str, Any]) -> Edit | None:
+    """Return one edit that sets several values by path; None if one of them is not certain."""
+    text = document.text
+    for path, value in values.items():
+        [current] = read_documents(text, document.source)
+        edit = set_value(current, current.make_node(), path, value)
+        if edit is None:
+            return None
+        text = edit.apply(text)
+    return _difference(document.text, text)
+
+
+def _difference(old: str, new: str) -> Edit:
+    """Return the smallest single edit that makes one text another one."""
+    begin = _count_equal(old, new)
+    end = _count_equal(old[begin:][::-1], new[begin:][::-1])
+    return Edit(TextSpan(begin, len(old) - end), new[begin : len(new) - end])
+
+
+def _count_equal(one: str, other: str) -> int:
+    """Return how many characters two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
 def rename_key(document: JobDocument, root: TextNode, path: str, key: str) -> Edit | None:
     """Return the edit that gives the key at a path another name; None if none is certain."""
     located = locate(root, path)
@@ -138,14 +163,19 @@ def _block(names: Sequence[str], value: Any) -> Sequence[str]:
     return [*parents, f"{'  ' * len(parents)}{names[-1]}: {_quoted(value, '')}"]
 
 
+#: A region beside the pools, which files for gcloud may have; in a call it is the location.
+_REGION: Final = re.compile(r"^region:.*\n", re.MULTILINE)
+
+
 def wrap_spec(document: JobDocument, name: str) -> Edit | None:
     """Return the edit that makes a CustomJob of a CustomJobSpec; None if none is certain."""
     text = document.text
-    expected: Mapping[str, Any] = {"displayName": name, "jobSpec": document.content}
+    spec = {key: value for key, value in document.content.items() if key != "region"}
     if text.lstrip().startswith("{"):
         new = f'{{"displayName": {json.dumps(name)}, "jobSpec": {text.strip()}}}\n'
     else:
-        lines = (f"  {line}" if line.strip() else line for line in text.splitlines(keepends=True))
-        new = f"displayName: {name}\njobSpec:\n{''.join(lines)}"
+        lines = _REGION.sub("", text).splitlines(keepends=True)
+        indented = "".join(f"  {line}" if line.strip() else line for line in lines)
+        new = f"displayName: {name}\njobSpec:\n{indented}"
     edit = Edit(TextSpan(0, len(text)), new)
-    return edit if _reads_as(new, expected) else None
+    return edit if _reads_as(new, {"displayName": name, "jobSpec": spec}) else None

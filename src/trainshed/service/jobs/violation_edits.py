@@ -5,17 +5,27 @@ accepts.  The edited document is judged again, and an edit is offered only if it
 and no other has come.  So a candidate that is wrong costs time and misleads nobody.
 """
 
-import difflib
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from trainshed.model.faults import Violation
+from trainshed.service.jobs.candidate_values import (
+    SUGGESTED,
+    accelerators_of,
+    candidate_values,
+    machine_type_path,
+)
 from trainshed.service.jobs.document_paths import has_value, value_at
 from trainshed.service.jobs.text_answers import TextEdit
 from trainshed.service.jobs.text_check import TextJob, Unreadable, read_job_text
-from trainshed.service.jobs.text_edits import Edit, rename_key, set_value, wrap_spec
+from trainshed.service.jobs.text_edits import (
+    Edit,
+    rename_key,
+    set_value,
+    set_values,
+    wrap_spec,
+)
 
 #: The most documents that are judged for the edits of one text; each costs a few milliseconds.
 JUDGED_MAX: Final = 24
@@ -24,13 +34,6 @@ CHARACTERS_MAX: Final = 200_000
 #: The most candidates of one violation.
 CANDIDATES_MAX: Final = 4
 
-_SUGGESTED: Final = re.compile(r"did you mean ([\w./-]+)(?: instead of [^?]*)?\?")
-_WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z0-9][\w./-]*(?![\w/-])")
-#: Names of machines, regions, accelerators and enums; words of a sentence have none of these.
-_NAME: Final = re.compile(r"[A-Z][A-Z0-9_]+|[a-z0-9.]+(?:[-_][a-z0-9.]+)+|[a-z]+-[a-z]+\d+")
-_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
-#: Similar enough to be meant, as for misspelled names.
-_ALIKE: Final = 0.6
 _DISPLAY_NAME: Final = "my-job"
 
 #: Returns all violations that refuse a changed text.
@@ -73,16 +76,27 @@ class EditFinder:
             if edit := wrap_spec(document, _DISPLAY_NAME):
                 yield edit, "Make it a CustomJob"
             return
-        suggested = _SUGGESTED.search(violation.message)
+        suggested = SUGGESTED.search(violation.message)
         if violation.rule == "unknown-field":
             if suggested and (edit := rename_key(document, root, path, suggested[1])):
                 yield edit, f"Rename to {suggested[1]}"
             return
-        if path.startswith("--") or (not path):
-            return
+        if path and not path.startswith("--"):
+            yield from self._settings(violation, path)
+
+    def _settings(self, violation: Violation, path: str) -> Iterator[tuple[Edit, str]]:
+        """Yield edits that set the field, then those that set one beside it."""
+        document, root = self.job.document, self.job.root
         for value in self._values(violation, path)[:CANDIDATES_MAX]:
             if edit := set_value(document, root, path, value):
                 yield edit, f"Use {value}"
+        if (values := accelerators_of(violation)) and (edit := set_values(document, values)):
+            yield edit, f"Use {violation.accepted}"
+        machine_path = machine_type_path(path)
+        if machine_path and (machine := value_at(document.content, machine_path)):
+            for name in candidate_values(violation, machine)[:CANDIDATES_MAX]:
+                if edit := set_value(document, root, machine_path, name):
+                    yield edit, f"Use {name}"
 
     def _values(self, violation: Violation, path: str) -> Sequence[str]:
         content = self.job.document.content
@@ -99,30 +113,6 @@ class EditFinder:
 def _key(violation: Violation) -> tuple[str, str]:
     """Return what tells violations apart, also after a CustomJobSpec became a CustomJob."""
     return str(violation.field).removeprefix("jobSpec."), violation.rule
-
-
-def candidate_values(violation: Violation, value: Any) -> Sequence[str]:
-    """Return the values that a violation names, the most likely first; ``value`` is the faulty one.
-
-    The suggested name comes first, then the nearest numbers, or the names that are most similar.
-    """
-    suggested = _SUGGESTED.findall(violation.message)
-    words = _WORD.findall(violation.accepted)
-    text = "" if value is None else str(value)
-    if _NUMBER.fullmatch(text):
-        numbers = [word for word in words if _NUMBER.fullmatch(word)]
-        return [
-            *suggested,
-            *sorted(numbers, key=lambda n: (abs(float(n) - float(text)), -float(n))),
-        ]
-    names = [word for word in words if _NAME.fullmatch(word) or _NUMBER.fullmatch(word)]
-    if len(names) > 1 and text:
-        names = [name for name in names if _likeness(name, text) >= _ALIKE]
-    return list(dict.fromkeys([*suggested, *sorted(names, key=lambda n: -_likeness(n, text))]))
-
-
-def _likeness(name: str, text: str) -> float:
-    return difflib.SequenceMatcher(None, name.lower(), text.lower()).ratio()
 
 
 def text_edit(job: TextJob, edit: Edit, title: str) -> TextEdit:
