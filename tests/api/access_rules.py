@@ -129,6 +129,8 @@ GET    /projects/{project}/jobs/{job}/study                   viewer
 GET    /projects/{project}/jobs/{job}/study:importances       viewer
 GET    /projects/{project}/jobs/{job}/logs                    viewer
 GET    /projects/{project}/jobs/{job}/logs:window             viewer
+GET    /projects/{project}/jobs/{job}/logs:search             viewer
+GET    /projects/{project}/jobs/{job}/logs:download           viewer
 GET    /projects/{project}/quotas                             viewer
 GET    /projects/{project}/outcomes                           viewer
 GET    /projects/{project}/calibrations                       viewer
@@ -136,6 +138,7 @@ GET    /projects/{project}/calibrations/{key}                 viewer
 POST   /projects/{project}/bucketTokens                       viewer
 POST   /projects/{project}/bucketTokens/{token}:renew         viewer
 POST   /buckets/{bucket}:adopt                                 administrator
+GET    /stream                                                known
 GET    /audit                                                 administrator
 GET    /signin                                                signed
 POST   /signin                                                signing
