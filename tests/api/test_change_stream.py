@@ -18,7 +18,7 @@ from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.log_line import LOG_FOLDER
 from trainshed.model.status import JobState
 from trainshed.service.jobs.story import Stories
-from trainshed.service.log.pages import LogService
+from trainshed.service.log.numbered import NumberedLogs
 from trainshed.service.nodes.node_service import NodeService
 from trainshed.storage.log_files import JobLog
 from trainshed.store.base import StoreFault
@@ -39,7 +39,7 @@ def edge(store, tmp_path):
     native = build_native(
         store=store,
         stories=Stories(store),
-        logs=LogService(store, JobLog(tmp_path / "jobs")),
+        numbered_logs=NumberedLogs(store, JobLog(tmp_path / "jobs")),
         nodes=NodeService(store=store),
     )
     app = native_app(native, "1")
@@ -152,6 +152,7 @@ def test_a_log_is_told_when_it_grows(edge, store, tmp_path):
         writer.flush()
         name, change = next(events)
         assert (name, change["topic"]) == ("log", f"log:demo/{job.uid}")
+        assert change["total"] == 1
 
 
 def test_a_study_is_told_of_its_trials(edge, store):

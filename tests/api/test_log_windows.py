@@ -186,7 +186,7 @@ def test_a_log_that_grows_announces_its_new_lines_by_number(edge):
         edge.write(record.uid, lines[:end], torn=b'[7, "w-0", "IN')
         window = edge.window(record.job.job_id, line=end)
         assert (window["total"], numbers(window)) == (end, [end])
-        assert edge.native.numbered_logs.count_lines(record, lambda: False) == end
+        assert edge.native.numbered_logs.count_lines(record.uid, lambda: False) == end
 
 
 def test_long_texts_are_cut_and_say_how_much(edge, monkeypatch):

@@ -89,7 +89,7 @@ def _make_looks(native: Native) -> ChangeLooks:
         {
             TopicKind.QUEUE: QueueWatch(store),
             TopicKind.JOB: JobWatch(store, stories),
-            TopicKind.LOG: LogWatch(store, native.logs.job_log),
+            TopicKind.LOG: LogWatch(store, native.numbered_logs),
             TopicKind.NODES: NodesWatch(native.nodes),
             TopicKind.STUDY: StudyWatch(store),
         }

@@ -34,7 +34,7 @@ class LogChange(Answer):
     """The event ``log``: a job's log has new lines, or its oldest lines were removed."""
 
     total: int | None = None
-    """The number of its numbered lines; absent for a study."""
+    """The number of its lines; absent for a study, and until those of a long log are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

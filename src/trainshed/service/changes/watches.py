@@ -24,8 +24,8 @@ from trainshed.service.changes.topics import TopicScope
 from trainshed.service.jobs.job_lists import row_answer
 from trainshed.service.jobs.story import Stories
 from trainshed.service.jobs.story_answers import JobSummary
+from trainshed.service.log.numbered import NumberedLogs
 from trainshed.service.nodes.node_service import Fleet, NodeService, NodeSummary
-from trainshed.storage.log_files import JobLog
 from trainshed.store.listed_jobs import JobListRow
 from trainshed.store.marks import JobMark, TrialMark
 from trainshed.store.opening import Store
@@ -35,6 +35,8 @@ from trainshed.wire.native_v1 import Answer
 JOBS_MAX: Final = 1000
 #: Seconds between two looks at nodes, which change rarely.
 NODES_S: Final = 2.0
+#: Seconds that a look may count lines of logs; the next look continues.
+COUNT_S_MAX: Final = 0.2
 
 #: The document of each scope that has changed; None: too much has changed for a document.
 Changes = Mapping[TopicScope, Answer | None]
@@ -136,7 +138,8 @@ class LogWatch:
     """Finds logs with new lines or sentences of the service, and pruned ones."""
 
     store: Store
-    job_log: JobLog
+    logs: NumberedLogs
+    clock: Callable[[], float] = time.monotonic
     _before: Mapping[TopicScope, LogMark] = field(default_factory=dict)
 
     def look(self, scopes: Collection[TopicScope]) -> Changes:
@@ -144,15 +147,24 @@ class LogWatch:
         stamps = self.store.last_stamps({scope.uid for scope in scopes}) if scopes else {}
         now = {scope: LogMark(stamps.get(scope.uid), self._bytes(scope.uid)) for scope in scopes}
         before, self._before = self._before, now
+        late_s = self.clock() + COUNT_S_MAX
         return {
-            scope: LogChange() for scope, mark in now.items() if before.get(scope, mark) != mark
+            scope: LogChange(total=self._count(scope.uid, late_s))
+            for scope, mark in now.items()
+            if before.get(scope, mark) != mark
         }
+
+    def _count(self, uid: JobUid, late_s: float) -> int | None:
+        """Return the number of a log's lines; None for a study, and if counting takes too long."""
+        if self.store.trial_jobs(uid):
+            return None
+        return self.logs.count_lines(uid, lambda: self.clock() > late_s)
 
     def _bytes(self, uid: JobUid) -> int:
         """Return the size of a job's log; for a study that of its open trials' logs."""
         trials = self.store.trial_jobs(uid)
         uids = [trial.job_uid for trial in trials if trial.end_time is None] if trials else [uid]
-        return sum(self.job_log.size_bytes(JobUid(one)) for one in uids)
+        return sum(self.logs.job_log.size_bytes(JobUid(one)) for one in uids)
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from trainshed.model.log_line import SEVERITIES, LogLine
+from trainshed.model.resource_names import JobUid
 from trainshed.service.log.stream import (
     LogCursor,
     LogSource,
@@ -89,17 +90,10 @@ class NumberedLogs:
         )
         return OpenLog(source, numbered, self._sentences(source, selection))
 
-    def count_lines(self, record: JobRecord, is_late: Callable[[], bool]) -> int | None:
-        """Return the number of lines of a job's log; None for a study.
-
-        Estimated if it is late before all are counted.
-        """
-        source = self.source(record, None)
-        if source is None:
-            return None
-        numbered = NumberedLog(self.job_log.segments(source.uid), self.index)
-        numbered.count_lines(is_late)
-        return numbered.line_count
+    def count_lines(self, uid: JobUid, is_late: Callable[[], bool]) -> int | None:
+        """Return the number of lines of a job's log; None if it is late before all are counted."""
+        numbered = NumberedLog(self.job_log.segments(uid), self.index)
+        return numbered.line_count if numbered.count_lines(is_late) else None
 
     def study_cursor(self, record: JobRecord, task: str | None) -> LogCursor:
         """Return a reader of the merged log of a study's trials."""
