@@ -285,6 +285,32 @@ def test_a_search_counts_as_a_stream_of_its_caller(tmp_path):
         assert "streams" in edge.refusal("j/logs:download", 429)
 
 
+def stream(edge, job, **query):
+    answer = edge.get(f"{job}/logs", task="w-0", **query)
+    assert answer.status_code == 200, answer.text
+    return [json.loads(text)["message"] for text in answer.text.split("\n")[:-1]]
+
+
+def test_a_stream_begins_with_a_line_and_has_the_searched_lines(edge):
+    record = edge.add_job()
+    edge.write(record.uid, [line(n, f"Nan {n}") for n in range(1, 2100)])
+    job = record.job.job_id
+    assert stream(edge, job, fromLine=2098) == ["Nan 2098", "Nan 2099"]
+    assert stream(edge, job, fromLine=2100) == stream(edge, job, fromLine=10**9) == []
+    assert stream(edge, job, fromLine=1)[:1] == ["Nan 1"]
+    assert stream(edge, job, q="nan 209") == ["Nan 209", *(f"Nan {n}" for n in range(2090, 2100))]
+    assert stream(edge, job, q="nan 209", case=True) == []
+    assert stream(edge, job, q="n 2[01].7$", regex=True, tail=2) == ["Nan 2087", "Nan 2097"]
+    assert stream(edge, job, q="99", tail=1, fromLine=5) == ["Nan 2099"]
+    for query, word in (({"fromLine": 0}, "fromLine"), ({"q": "(", "regex": True}, "RE2")):
+        assert word in edge.refusal(f"{job}/logs", **query)
+
+
+def test_the_lines_of_a_study_have_no_numbers_to_begin_with(edge):
+    add_study(edge.store, project="demo", job_id="tune3")
+    assert "trial=N" in edge.refusal("tune3/logs", fromLine=1)
+
+
 def test_a_download_is_the_whole_log_in_either_format(edge):
     record = edge.add_job("saved")
     [stamp] = edge.say(record.uid, "started")

@@ -274,6 +274,29 @@ def test_the_log_is_streamed_whole_and_by_task(client, created):
     assert one[0].endswith(" workerpool0-0    │ one")
 
 
+@pytest.mark.parametrize("verb", [("ai", "custom-jobs", "stream-logs"), ("jobs", "logs")])
+def test_the_log_is_printed_from_a_line_and_by_its_text(client, created, server, verb):
+    name = created("for n in range(1, 8): print(f'Step {n}: loss = 0.{n}')", wait=FINAL)
+
+    def steps(*flags):
+        run = client(*verb, name, "--task-name", "workerpool0-0", *flags)
+        assert run.code == 0, run.err
+        return [line.rpartition("│ ")[2][5] for line in run.out.splitlines()]
+
+    path = f"/trainshed/v1/projects/{name.split('/')[1]}/jobs/{name.rpartition('/')[2]}"
+    _, window = server.call("GET", f"{path}/logs:window?task=workerpool0-0")
+    numbers = [str(row[0]) for row in window["lines"]]
+    assert steps("--from-line", numbers[4]) == ["5", "6", "7"]
+    assert steps("--from-line", "99") == []
+    assert steps("--grep", "step 3") == ["3"]
+    assert steps("--grep", r"0\.[46]$", "--regex") == ["4", "6"]
+    assert steps("--grep", "loss", "--from-line", numbers[5]) == ["6", "7"]
+    assert client(*verb, name, "--from-line", "0").code == 2
+    refused = client(*verb, name, "--grep", "(", "--regex")
+    assert refused.code == 1
+    assert "q must be a regular expression of RE2" in refused.err
+
+
 def test_a_dry_run_prints_the_plan_of_the_server_and_creates_no_job(client, written):
     spec = {"workerPoolSpecs": [pool("print('hello')")]}
     spec["workerPoolSpecs"][0]["containerSpec"]["env"] = [{"name": "API_KEY", "value": "s3cr3t"}]

@@ -1,7 +1,7 @@
 """Streams a job's log line by line, while the caller's token is valid."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import Final
 
@@ -54,14 +54,14 @@ def stream_lines(
     admit: Callable[[], Awaitable[Caller]],
     *,
     follow: bool,
-    tail: int | None,
+    starts: Sequence[Callable[[], None]] = (),
 ) -> AsyncIterator[bytes]:
     """Yield the log's lines as JSON texts; ``admit`` checks the caller's token again.
 
-    ``tail`` is the number of existing lines to send; None: all.  ``follow`` is whether to send new
-    lines until the job ends.
+    ``starts`` move the cursor to its first line.  ``follow`` is whether to send new lines until the
+    job ends.
     """
-    return while_admitted(_read_lines(cursor, follow=follow, tail=tail), admit)
+    return while_admitted(_read_lines(cursor, follow=follow, starts=starts), admit)
 
 
 def stream_pieces(
@@ -109,10 +109,12 @@ async def while_admitted(
             yield piece
 
 
-async def _read_lines(cursor: LogCursor, *, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
+async def _read_lines(
+    cursor: LogCursor, *, follow: bool, starts: Sequence[Callable[[], None]]
+) -> AsyncIterator[bytes]:
     """Yield existing lines, then new ones.  A thread is in use only during a read."""
-    if tail is not None:
-        await LOG_THREADS.run(cursor.skip_to_last, tail)
+    for start in starts:
+        await LOG_THREADS.run(start)
     while True:
         if written := await LOG_THREADS.run(_render_lines, cursor):
             yield written

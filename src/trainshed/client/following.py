@@ -25,6 +25,38 @@ PAUSE_GROWTH: Final = 1.5
 SIGNAL_BASE: Final = 128
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineSelection:
+    """The lines of a log to read; None: no such limit."""
+
+    task: str | None = None
+    trial: str | None = None
+    """The number of a trial of a tuning job."""
+    tail: int | None = None
+    """The number of lines written so far with which to begin."""
+    from_line: int | None = None
+    """The number of the first line, from 1."""
+    text: str | None = None
+    """What lines must have; capital and small letters are equal."""
+    is_expression: bool = False
+    """Whether the text is a regular expression of RE2."""
+
+    @property
+    def query(self) -> dict[str, object]:
+        """Return the parameters of a request."""
+        return {
+            "task": self.task,
+            "trial": self.trial,
+            "tail": self.tail,
+            "fromLine": self.from_line,
+            "q": self.text,
+            "regex": "true" if self.is_expression else None,
+        }
+
+
+ALL_LINES: Final = LineSelection()
+
+
 @dataclass(slots=True)
 class FollowedJob:
     """Follows the job at a native path.  ``note`` prints messages about the connection."""
@@ -35,19 +67,15 @@ class FollowedJob:
     pause: Callable[[float], Any] = time.sleep
     _was_reached: bool = field(default=False, init=False)
 
-    def lines(
-        self, *, task: str | None = None, tail: int | None = None, trial: str | None = None
-    ) -> Iterator[Json]:
+    def lines(self, selection: LineSelection = ALL_LINES) -> Iterator[Json]:
         """Yield the log lines of the job until it has ended.
-
-        ``trial``: only lines of this trial of a tuning job.
 
         Raises ServerRefusal, and Unreachable for a server that does not answer again.
         """
         resume_time = last_time = ""
         while True:
-            newest = None if resume_time else tail
-            query = {"follow": "true", "task": task, "tail": newest, "trial": trial}
+            newest = None if resume_time else selection.tail
+            query = {"follow": "true", **selection.query, "tail": newest}
             try:
                 for line in self.server.lines(f"{self.path}/logs", query):
                     self._was_reached = True

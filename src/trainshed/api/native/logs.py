@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -24,6 +25,7 @@ from trainshed.service.log.downloads import (
     file_name,
     render_lines,
 )
+from trainshed.service.log.matching import Matcher, make_matcher
 from trainshed.service.log.numbered import LogSelection
 from trainshed.service.log.stream import check_trial
 from trainshed.service.log.text_search import HITS, HITS_MAX, LogTextSearches, TextQuery
@@ -40,6 +42,19 @@ LINES: Mapping[str, Any] = {
     "description": "One line of the log on each line of the response.",
     "content": {"application/x-ndjson": {"schema": models.Line.model_json_schema()}},
 }
+
+
+def matcher_of(
+    *,
+    q: Annotated[str | None, Query(min_length=1, max_length=QUERY_LENGTH_MAX)] = None,
+    regex: bool = False,
+    case: bool = False,
+) -> Matcher | None:
+    """Return what the lines must have; None for all lines.  Raises Refusal for a bad expression."""
+    return make_matcher(q, is_expression=regex, ignores_case=not case) if q else None
+
+
+Searched = Annotated[Matcher | None, Depends(matcher_of)]
 
 
 def log_router(native: Native) -> APIRouter:
@@ -60,14 +75,24 @@ def log_router(native: Native) -> APIRouter:
         *,
         follow: bool = False,
         tail: Annotated[int | None, Query(ge=1, le=TAIL_MAX)] = None,
+        fromLine: Annotated[int | None, Query(ge=1, le=SEQ_MAX)] = None,  # noqa: N803
         task: str | None = None,
         trial: str | None = None,
+        searched: Searched,
     ) -> StreamingResponse:
-        """Stream the log, one JSON object per line; ``follow`` continues until the job ends."""
+        """Stream the log, one JSON object per line; ``follow`` continues until the job ends.
+
+        ``fromLine`` is the number of the first line. ``q``, ``regex`` and ``case`` select lines as
+        in a search; ``tail`` then counts the selected lines.
+        """
         record = stories.find(project, job)
         check_trial(native.store, record, trial)
-        cursor = native.logs.cursor(record, trial=trial, task=task)
-        lines = stream_lines(cursor, request.state.admit_again, follow=follow, tail=tail)
+        cursor = native.logs.cursor(record, trial=trial, task=task, matcher=searched)
+        starts = [partial(cursor.skip_to_last, tail)] if tail else []
+        if fromLine:
+            source = native.numbered_logs.numbered_source(record, trial)
+            starts.insert(0, partial(native.numbered_logs.skip_to_line, cursor, source, fromLine))
+        lines = stream_lines(cursor, request.state.admit_again, follow=follow, starts=starts)
         return LogStream(native.streams, caller, lines)
 
     return router

@@ -6,16 +6,19 @@ from typing import Final
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import TRIAL_HELP, NamedJob, find_job
+from trainshed.cli.jobs.line_flags import add_selection_flags, selection_of
 from trainshed.cli.jobs.log_lines import LinePrinter
 from trainshed.cli.jobs.resource_texts import wait_lines
 from trainshed.cli.jobs.submitted import interruptible, report_job_continues, stream
 from trainshed.cli.terminal import note
-from trainshed.client.following import FollowedJob
+from trainshed.client.following import FollowedJob, LineSelection
 
 EXAMPLE = """\
   trainshed jobs logs census_1
   trainshed jobs logs census_1 --tail 100
-  trainshed jobs logs census_1 --follow"""
+  trainshed jobs logs census_1 --follow
+  trainshed jobs logs census_1 --grep "loss = nan"
+  trainshed jobs logs census_1 --from-line 500000"""
 TAIL_MAX: Final = 10_000
 
 
@@ -36,8 +39,7 @@ def parser(prog: str) -> flags.Parser:
         f"Begin with the last N lines, 1 to {TAIL_MAX}",
         type=flags.whole_number(1, TAIL_MAX),
     )
-    add("--task-name TASK", "Only the lines of this replica")
-    add("--trial N", "Only the lines of this trial of a tuning job")
+    add_selection_flags(parser)
     flags.add_client_flags(parser)
     return parser
 
@@ -48,23 +50,23 @@ def run(request: flags.Request) -> int:
     context = context_of(args)
     named = find_job(context, args.job)
     printer = LinePrinter(sys.stdout, as_json=args.format == "json")
-    trial = named.trial or args.trial
+    selection = selection_of(args, trial=named.trial, tail=args.tail)
     if not args.follow:
-        query = {"task": args.task_name, "tail": args.tail, "trial": trial}
-        _print_until_now(context, named, printer, query)
+        _print_until_now(context, named, printer, selection)
         return 0
     followed = FollowedJob(context.server, named.path, note)
     try:
-        stream(followed, printer, args.task_name, trial, tail=args.tail)
+        stream(followed, printer, selection)
     except KeyboardInterrupt:
         return report_job_continues(context, "job", named.name)
     return 0
 
 
 def _print_until_now(
-    context: ServerContext, named: NamedJob, printer: LinePrinter, query: dict[str, object]
+    context: ServerContext, named: NamedJob, printer: LinePrinter, selection: LineSelection
 ) -> None:
-    for line in interruptible(context.server.lines(f"{named.path}/logs", query)):
+    lines = context.server.lines(f"{named.path}/logs", selection.query)
+    for line in interruptible(lines):
         printer.print_line(line)
     for text in wait_lines(named.job.get("waiting", {})):
         note(text)

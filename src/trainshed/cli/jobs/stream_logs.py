@@ -5,6 +5,7 @@ import sys
 from trainshed.cli import flags
 from trainshed.cli.connecting import context_of
 from trainshed.cli.jobs.job_names import report_other_project, resource_name
+from trainshed.cli.jobs.line_flags import add_selection_flags, selection_of
 from trainshed.cli.jobs.log_lines import LinePrinter
 from trainshed.cli.jobs.submitted import report_left_running, stream
 from trainshed.cli.terminal import note
@@ -25,8 +26,7 @@ def parser(prog: str) -> flags.Parser:
     )
     parser.set_defaults(group=group)
     parser.add_argument("name", metavar="NAME", help=flags.name_help(group, noun))
-    parser.add_argument("--task-name", metavar="TASK", help="Only the lines of this replica")
-    parser.add_argument("--trial", metavar="N", help="Only the lines of this trial of a tuning job")
+    add_selection_flags(parser)
     flags.add_client_flags(parser, located=group.startswith("ai "))
     flags.add_idle(parser, words=("--polling-interval",), switches=("--allow-multiline-logs",))
     return parser
@@ -41,7 +41,7 @@ def run(request: flags.Request) -> int:
     try:
         printer = LinePrinter(sys.stdout, as_json=args.format == "json")
         with report_other_project(context, name):
-            stream(followed, printer, args.task_name, args.trial)
+            stream(followed, printer, selection_of(args))
     except KeyboardInterrupt:
         return report_left_running(context, args.group, name)
     return 0

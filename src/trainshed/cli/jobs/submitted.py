@@ -12,7 +12,7 @@ from trainshed.cli.jobs.resource_texts import wait_lines
 from trainshed.cli.terminal import err, note, out, out_json
 from trainshed.client.collections import commands_of, native_path, state_of
 from trainshed.client.faults import Json
-from trainshed.client.following import FollowedJob, exit_code_of
+from trainshed.client.following import ALL_LINES, FollowedJob, LineSelection, exit_code_of
 
 EXIT_INTERRUPTED = 130
 
@@ -45,21 +45,13 @@ def follow_created(context: ServerContext, group: str, name: str, *, as_json: bo
 
 
 def stream(
-    followed: FollowedJob,
-    printer: LinePrinter,
-    task: str | None = None,
-    trial: str | None = None,
-    *,
-    tail: int | None = None,
+    followed: FollowedJob, printer: LinePrinter, selection: LineSelection = ALL_LINES
 ) -> None:
-    """Print why the job waits while it waits, then its log lines until it has ended.
-
-    With ``tail`` only that many of the lines written so far are printed, then the new ones.
-    """
+    """Print why the job waits while it waits, then its log lines until it has ended."""
     for waiting in followed.until_placed():
         for text in wait_lines(waiting):
             note(text)
-    for line in interruptible(followed.lines(task=task, tail=tail, trial=trial)):
+    for line in interruptible(followed.lines(selection)):
         printer.print_line(line)
 
 

@@ -16,7 +16,7 @@ from trainshed.cli.jobs.watch_view import JobView, Screen, replica_table
 from trainshed.cli.terminal import note, out, out_json, wants_colour
 from trainshed.client.collections import FINAL_STATES, collection_of
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
-from trainshed.client.following import FollowedJob, exit_code_of
+from trainshed.client.following import FollowedJob, LineSelection, exit_code_of
 from trainshed.model.resource_names import TUNING_JOBS, ResourceName
 
 _DETAILS = (
@@ -150,7 +150,7 @@ class _Tail:
 
     def _read(self) -> None:
         try:
-            for line in self._followed.lines(tail=TAIL):
+            for line in self._followed.lines(LineSelection(tail=TAIL)):
                 self.lines.append(line)
                 self.has_grown.set()
         except (ServerRefusal, Unreachable):

@@ -43,6 +43,11 @@ Columns = list[tuple[int, int]]
 class Matcher(Protocol):
     """A text or an expression to search for."""
 
+    @property
+    def clauses(self) -> tuple[tuple[bytes, ...], ...]:
+        """The bytes that matching lines have, as ``Span.holds`` takes them; empty: unknown."""
+        ...
+
     def candidates(self, piece: bytes) -> Iterator[tuple[int, bytes] | None]:
         """Yield the lines of a piece that may match, with their offsets; None: time to pause."""
         ...
@@ -62,6 +67,11 @@ class LiteralMatcher:
         self._pattern = re.compile(re.escape(text), flags)
         needle = _bytes_in_line(text)
         self._needle = needle.lower() if ignores_case else needle
+
+    @property
+    def clauses(self) -> tuple[tuple[bytes, ...], ...]:
+        """Return the bytes of the text in lower case."""
+        return ((self._needle.lower(),),)
 
     def candidates(self, piece: bytes) -> Iterator[tuple[int, bytes] | None]:
         """Yield the lines with the bytes of the text, also in fields other than their texts."""
@@ -104,6 +114,11 @@ class ExpressionMatcher:
             raise Refusal(Code.FAILED_PRECONDITION, message) from None
         self._joined: Any = None if _NOT_JOINED.search(pattern) else joined
         self._batch_bytes = _BATCH_BYTES[0]
+
+    @property
+    def clauses(self) -> tuple[tuple[bytes, ...], ...]:
+        """Return none: the bytes of a match are not known."""
+        return ()
 
     def candidates(self, piece: bytes) -> Iterator[tuple[int, bytes] | None]:
         """Yield the lines with a match; None after every batch of lines."""

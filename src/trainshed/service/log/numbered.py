@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from trainshed.model.log_line import SEVERITIES, LogLine
+from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import JobUid
 from trainshed.service.log.stream import (
     LogCursor,
@@ -94,6 +95,28 @@ class NumberedLogs:
         """Return the number of lines of a job's log; None if it is late before all are counted."""
         numbered = NumberedLog(self.job_log.segments(uid), self.index)
         return numbered.line_count if numbered.count_lines(is_late) else None
+
+    def numbered_source(self, record: JobRecord, trial: str | None) -> LogSource:
+        """Return the job whose lines have numbers.
+
+        Raises Refusal for a study without a requested trial, and for a missing trial.
+        """
+        source = self.source(record, trial)
+        if source is None:
+            raise Refusal(
+                Code.INVALID_ARGUMENT,
+                "the lines of a tuning job have no numbers, because they are those of its trials: "
+                "name a trial (trial=N)",
+            )
+        return source
+
+    def skip_to_line(self, cursor: LogCursor, source: LogSource, number: int) -> None:
+        """Move a reader to the line with a number, or behind the last line."""
+        numbered = NumberedLog(self.job_log.segments(source.uid), self.index)
+        numbered.count_lines(lambda: False)
+        before = min(number - 1, numbered.total) - 1
+        last = next(numbered.read(before), None) if before >= 0 else None
+        cursor.skip_to(last.line.stamp_ns + 1 if last else 0)
 
     def study_cursor(self, record: JobRecord, task: str | None) -> LogCursor:
         """Return a reader of the merged log of a study's trials."""

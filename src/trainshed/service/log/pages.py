@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from trainshed.model.faults import Violation
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.jobs.paging import digest_of, parts_of, token_of
+from trainshed.service.log.matching import Matcher
 from trainshed.service.log.paused import PausedSearches
 from trainshed.service.log.searching import STAMP_MAX, EntryPosition, LocatedEntry, LogSearch
 from trainshed.service.log.stream import LogCursor
@@ -124,9 +125,12 @@ class LogService:
         *,
         trial: str | None = None,
         task: str | None = None,
+        matcher: Matcher | None = None,
     ) -> LogCursor:
         """Return a non-blocking reader after a stamp, of all trials and tasks or of one."""
-        return LogCursor(self.store, self.job_log, record, after_ns, trial=trial, task=task)
+        return LogCursor(
+            self.store, self.job_log, record, after_ns, trial=trial, task=task, matcher=matcher
+        )
 
 
 def _token_place(project: str, query: EntriesQuery) -> EntryPosition | None:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from trainshed.model.log_line import SERVICE_TASK, SEVERITIES, LogLine
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import JobUid
+from trainshed.service.log.matching import Matcher
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segments import Span
 from trainshed.store.opening import Store
@@ -146,13 +147,16 @@ class LogCursor:
         *,
         trial: str | None = None,
         task: str | None = None,
+        matcher: Matcher | None = None,
     ) -> None:
         """Begin after a stamp.  ``trial``: only the log of this trial's job.
 
-        ``task``: only the lines of one replica, or of ``service``.
+        ``task``: only the lines of one replica, or of ``service``.  ``matcher``: only lines with
+        this text.
         """
         self._trial = trial
         self._task = task
+        self._matcher = matcher
         self._store = store
         self._job_log = job_log
         self._record = record
@@ -173,13 +177,14 @@ class LogCursor:
         """
         newest: list[int] = []
         for source in self._sources():
-            span = Span(task=self._task, newest_first=True, before_ns=before_ns)
-            for line in self._job_log.read(source.uid, span):
+            span = Span(task=self._task, newest_first=True, before_ns=before_ns, holds=self._holds)
+            for line in filter(self._matches, self._job_log.read(source.uid, span)):
                 if not _take_newest(newest, count, line.stamp_ns):
                     break
         if self._story and wants_story(self._task):
             for event in all_events(self._store, self._story.uid):
-                if before_ns is None or event.stamp_ns < before_ns:
+                is_before = before_ns is None or event.stamp_ns < before_ns
+                if is_before and self._matches(line_of(event)):
                     _take_newest(newest, count, event.stamp_ns)
         if newest:
             self._after_ns = max(self._after_ns, newest[0] - 1)
@@ -201,7 +206,14 @@ class LogCursor:
         self._seq = events[-1].seq if events else self._seq
         self.is_over = is_final and self.has_all
         story = [self._as_line(e) for e in events if self._shows(e)]
-        return sorted((*story, *lines), key=lambda line: line.stamp_ns)
+        return sorted(filter(self._matches, (*story, *lines)), key=lambda line: line.stamp_ns)
+
+    @property
+    def _holds(self) -> tuple[tuple[bytes, ...], ...]:
+        return self._matcher.clauses if self._matcher else ()
+
+    def _matches(self, line: LogLine) -> bool:
+        return self._matcher is None or bool(self._matcher.columns(line.text))
 
     def _shows(self, event: StoredEvent) -> bool:
         is_new = event.stamp_ns > self._after_ns
@@ -225,7 +237,8 @@ class LogCursor:
         return max([self._read_until(source), *(line.stamp_ns for line in newest)])
 
     def _lines(self, source: LogSource) -> Iterator[tuple[int, int, LogLine]]:
-        span = Span(from_ns=max(0, self._read_until(source) + 1), task=self._task)
+        from_ns = max(0, self._read_until(source) + 1)
+        span = Span(from_ns=from_ns, task=self._task, holds=self._holds)
         for line in lines_of(self._job_log, source, span):
             yield line.stamp_ns, source.uid, line
 
