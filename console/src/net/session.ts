@@ -5,7 +5,7 @@ import { signal } from "@preact/signals";
 import { readChoice, writeChoice } from "./settings";
 import type { Session } from "./types";
 
-const CSRF = "csrf";
+export const CSRF = "csrf";
 
 /** The present sign-in, or null before the first answer and when signed out. */
 export const session = signal<Session | null>(null);

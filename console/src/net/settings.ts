@@ -18,3 +18,8 @@ export function writeChoice(name: string, value: string | null): void {
     // The choice is lost at the next visit.
   }
 }
+
+/** Call `handler` when another tab writes or removes a choice. */
+export function onChoice(name: string, handler: () => void): void {
+  addEventListener("storage", (event) => event.key === PREFIX + name && handler());
+}

@@ -3,7 +3,8 @@
 import { signal } from "@preact/signals";
 
 import { callApi } from "./api";
-import { acceptSession, dropSession } from "./session";
+import { acceptSession, CSRF, dropSession, signInNeeded } from "./session";
+import { onChoice } from "./settings";
 import type { Session } from "./types";
 
 /** Why the code of the address was refused; shown above the form for a token. */
@@ -24,4 +25,11 @@ export async function signOut(everywhere = false): Promise<void> {
   await callApi("DELETE", "/signin", { query: { everywhere: everywhere || null }, noSignIn: true });
   dropSession();
   location.assign("/console/signin");
+}
+
+/** Let a page that asks to sign in go on when another tab has signed in. */
+export function followOtherTabs(): void {
+  onChoice(CSRF, () => {
+    if (signInNeeded.peek()) loadSession().catch(() => undefined);
+  });
 }
