@@ -6,8 +6,8 @@ import re
 import pytest
 
 from api.support import application, client
+from trainshed.api.compression import accepts_gzip
 from trainshed.api.console.bundle import read_bundle
-from trainshed.api.console.pages import accepts_gzip
 
 INDEX = (
     '<meta name="trainshed-revision" content="abc123">'

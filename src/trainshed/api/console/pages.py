@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from trainshed.api.chain import ChainServices, guard_page
+from trainshed.api.compression import accepts_gzip
 from trainshed.api.console.bundle import ConsoleBundle, StaticFile
 from trainshed.api.documents import refusal_response
 from trainshed.api.incoming import request_context
@@ -128,13 +129,3 @@ def _file_headers(file: StaticFile, *, gzip: bool) -> dict[str, str]:
         "Vary": "Accept-Encoding",
     }
     return {**headers, "Content-Encoding": "gzip"} if gzip else headers
-
-
-def accepts_gzip(accept_encoding: str) -> bool:
-    """Return whether a client accepts gzip, by its header ``Accept-Encoding``."""
-    for part in accept_encoding.lower().split(","):
-        coding, _, parameters = part.partition(";")
-        if coding.strip() in {"gzip", "*"}:
-            weight = parameters.partition("q=")[2].strip()
-            return not weight or weight.strip("0.") != ""
-    return False

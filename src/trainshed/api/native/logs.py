@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import TypeAdapter
 
+from trainshed.api.compression import accepts_gzip
 from trainshed.api.log_stream import NDJSON, LogStream, stream_lines, stream_pieces
 from trainshed.api.native import models
 from trainshed.api.native.callers import Known, Readable
@@ -259,8 +260,9 @@ def log_download_router(native: Native, downloads: LogDownloads) -> APIRouter:
         headers = {
             "Content-Disposition": f'attachment; filename="{name}"',
             "Vary": "Accept-Encoding",
+            "X-Content-Type-Options": "nosniff",
         }
-        if _accepts_gzip(request.headers.get("accept-encoding", "")):
+        if accepts_gzip(request.headers.get("accept-encoding", "")):
             pieces, headers["Content-Encoding"] = compress(pieces), "gzip"
         is_text = log_format is LogFormat.TEXT
         return LogStream(
@@ -272,13 +274,6 @@ def log_download_router(native: Native, downloads: LogDownloads) -> APIRouter:
         )
 
     return router
-
-
-def _accepts_gzip(header: str) -> bool:
-    """Return whether an Accept-Encoding header names gzip with a quality above 0."""
-    codings = (part.replace(" ", "").lower().partition(";q=") for part in header.split(","))
-    qualities = [quality for name, _, quality in codings if name == "gzip"]
-    return any(not quality or quality.strip("0.") for quality in qualities)
 
 
 def _as_bytes(document: object) -> bytes:
