@@ -3,6 +3,7 @@
 import time
 
 import pytest
+import yaml
 
 from e2e.support import (
     PROJECT,
@@ -38,11 +39,11 @@ class Queue:
 
     def __init__(self, server):
         self.server = server
-        self._names = []
+        self.names = []
 
     def add(self, document, project=PROJECT):
-        self._names.append(submit(self.server, document, project))
-        return self._names[-1]
+        self.names.append(submit(self.server, document, project))
+        return self.names[-1]
 
     def run(self, document, project=PROJECT):
         """One that gets its places."""
@@ -68,13 +69,13 @@ class Queue:
         """Cancel jobs and see them end."""
         for name in names:
             good(self.server.call("POST", f"/v1/{name}:cancel", {}))
-            self._names.remove(name)
+            self.names.remove(name)
         for name in names:
             self.server.wait_for(f"/v1/{name}", CANCELLED)
 
     def end_all(self):
         """Leave the server as it was."""
-        self.end(*self._names[::-1])
+        self.end(*self.names[::-1])
 
 
 @pytest.fixture
@@ -108,6 +109,31 @@ def test_a_job_that_waits_for_quota_starts_with_the_gpus_it_is_offered(queue):
 
     queue.end(name)
     queue.run(ml_job("modest", ENDLESS, gpus=int(why["change"]["accepted"])))
+
+
+def test_a_check_says_before_a_submission_what_the_queue_says_after_it(queue):
+    """The text of the waiting job, with the change that it is offered, starts."""
+    queue.run(custom_job("holder", ENDLESS, gpus=2))
+    root = f"/trainshed/v1/projects/{PROJECT}/jobs"
+    body = {
+        "text": yaml.safe_dump(custom_job("greedy", ENDLESS, gpus=4)),
+        "location": "us-central1",
+    }
+    start = good(queue.server.call("POST", f"{root}:check", body))["start"]
+    assert (start["now"], start["refused"], start["reason"]) == (False, False, "QUOTA")
+
+    name = queue.add(custom_job("greedy", ENDLESS, gpus=4))
+    why = queue.why(name)
+    assert (start["message"], start["change"]["sentence"]) == (
+        why["message"], why["change"]["text"],
+    )  # fmt: skip
+    stored = native(queue.server, name, "/document")
+    queue.end(name)
+    body = {"text": stored["changedText"], "location": stored["location"]}
+    assert good(queue.server.call("POST", f"{root}:check", body))["start"]["now"]
+    job = good(queue.server.call("POST", root, body))
+    queue.names.append(job["name"])
+    queue.server.wait_for(f"/v1/{job['name']}", RUNNING)
 
 
 def test_who_waits_behind_another_is_told_whom_and_moves_up(queue):
