@@ -5,7 +5,7 @@ import { isEnded, isWaiting, jobIdOf, KIND_NAMES, REASON_TEXTS, spanStart } from
 import { jobPath, studyPath } from "../../core/route";
 import type { JobRow } from "../../net/types";
 import { StateMark } from "../../ui/state";
-import { Span } from "../../ui/time";
+import { Span, Time } from "../../ui/time";
 import type { Column } from "../../ui/virtual_table";
 import type { Selection } from "./selection";
 
@@ -39,6 +39,7 @@ function State({ row }: { row: JobRow }) {
 }
 
 function Why({ row, isActive, orders }: { row: JobRow; isActive: boolean; orders: RowOrders }) {
+  if (isEnded(row)) return <span class="hint">ended <Time value={row.endTime} /> {whereOf(row)}</span>;
   if (!isWaiting(row)) return <span class="hint">{whereOf(row)}</span>;
   const isOpen = orders.opened === row.uid;
   return (
@@ -90,7 +91,7 @@ export function wideColumns(orders: RowOrders, hasProjects: boolean): Column<Job
     ...project,
     { id: "kind", title: "Kind", width: "5.5rem", isSortable: true, cell: (row) => KIND_NAMES[row.kind] ?? row.kind },
     { id: "state", title: "State", width: "minmax(7.5rem, 10rem)", isSortable: true, cell: (row) => <State row={row} /> },
-    { id: "why", title: "Why or where", width: "minmax(15rem, 2.4fr)", isSortable: true, cell: (row, isActive) => <Why row={row} isActive={isActive} orders={orders} /> },
+    { id: "why", title: "Why, where, when", width: "minmax(15rem, 2.4fr)", isSortable: true, cell: (row, isActive) => <Why row={row} isActive={isActive} orders={orders} /> },
     { id: "gpus", title: "GPUs", width: "minmax(4.5rem, 6.5rem)", isSortable: true, isNumber: true, cell: (row) => formatAccelerators(row.gpus) || "–" },
     { id: "replicas", title: "Replicas", width: "5rem", isSortable: true, isNumber: true, cell: (row) => formatCount(row.replicas) },
     { id: "time", title: "Waited or ran", width: "7rem", isSortable: true, isNumber: true, cell: (row) => <Span start={spanStart(row)} end={row.endTime} /> },
@@ -108,7 +109,7 @@ export function narrowColumns(orders: RowOrders): Column<JobRow>[] {
       cell: (row, isActive) => (
         <>
           <div class="cell-line"><Name row={row} isActive={isActive} /></div>
-          <div class="cell-line"><State row={row} /> {!isEnded(row) && <Why row={row} isActive={isActive} orders={orders} />}</div>
+          <div class="cell-line"><State row={row} /> <Why row={row} isActive={isActive} orders={orders} /></div>
         </>
       ),
     },
