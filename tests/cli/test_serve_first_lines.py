@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import urllib.request
 
 import pytest
 
@@ -32,6 +33,14 @@ def servers(tmp_path_factory):
 def test_two_servers_with_port_0_run_at_once(servers):
     assert len({server.url for server in servers} | {server.grpc for server in servers}) == 4
     assert all(server.is_healthy() for server in servers)
+
+
+def test_the_printed_address_of_the_console_gives_its_page(servers):
+    for server in servers:
+        address = re.search(r"console +(\S+)", server.output())[1]
+        assert address == f"{server.url}/console/"
+        with server.opened(urllib.request.Request(address)) as answer:
+            assert b"/console/static/" in answer.read()
 
 
 def test_the_printed_eval_line_works_in_another_terminal(servers):

@@ -1,9 +1,12 @@
 """A hostile page in a signed-in user's browser gets nothing and orders nothing."""
 
+import http.client
 import http.server
+import queue
 import threading
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -32,9 +35,9 @@ class Page(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving_page(text, host):
+def serving_page(text, host, kind=Page):
     """A server of one page; gives its address."""
-    handler = type("HostilePage", (Page,), {"text": text.encode()})
+    handler = type("HostilePage", (kind,), {"text": text.encode()})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -67,6 +70,44 @@ const ORDER = JSON.stringify({{names: [{job!r}]}});
     own = visitor.open()
     expect(own.get_by_role("link", name="target").first).to_be_visible()
     simulated.call("POST", f"/v1/{job}:cancel", {})
+
+
+class Thief(Page):
+    cookies = queue.SimpleQueue()
+
+    def do_GET(self):
+        if cookie := self.headers.get("Cookie"):
+            self.cookies.put(cookie)
+        super().do_GET()
+
+
+def test_a_program_on_another_port_gets_the_cookie_and_nothing_with_it(simulated, visit):
+    """Browsers send a cookie to all ports of its host, and a job's program can listen on one."""
+    visitor = visit(simulated)
+    visitor.forgive(".")
+    with serving_page("<script>fetch('/trainshed/v1/x')</script>", "127.0.0.1", Thief) as address:
+        page = visitor.context.new_page()
+        page.goto(address)
+        wait_on_page(page, lambda: not Thief.cookies.empty())
+    stolen = {"Cookie": Thief.cookies.get(), "Sec-Fetch-Site": "same-origin"}
+    for header in ({}, {"X-Trainshed-Csrf": "guessed"}):
+        for verb, path in (("GET", "signin"), ("GET", "nodes"), ("POST", "downloads")):
+            answer = call_with(simulated, verb, path, {**stolen, **header})
+            assert answer[0] in (401, 403), answer
+            assert "csrf" not in answer[1].lower().replace("x-trainshed-csrf", "")
+    own = visitor.open("/console/nodes")
+    expect(own.get_by_role("heading", name="Nodes")).to_be_visible()
+
+
+def call_with(server, verb, path, headers):
+    """(status, text) of a call without a token."""
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
+    headers = {"Content-Type": "application/json", **headers}
+    connection.request(verb, f"/trainshed/v1/{path}", b"{}" if verb == "POST" else None, headers)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text
 
 
 def test_the_refused_calls_of_a_hostile_page_are_in_the_audit_log(simulated, visit):
