@@ -13,6 +13,7 @@ from trainshed.model.status import FINAL, JobState
 from trainshed.store import (
     job_rows,
     jobs,
+    marks,
     models,
     pipelines,
     rows,
@@ -52,6 +53,11 @@ HOT = {
     **LISTS,
     "nodes of listed jobs": job_rows.NODES,
     "open counts": job_rows.counts_of(None),
+    "open places": job_rows.OPEN_PLACES,
+    "open marks": marks.OPEN_MARKS,
+    "some marks": marks.MARKS_OF,
+    "last stamps": marks.LAST_STAMPS,
+    "marks of trials": marks.TRIAL_MARKS,
     "by name": jobs.BY_NAME,
     "by uid": jobs.BY_UID,
     "list": jobs.page_of(PAGE),
@@ -136,10 +142,20 @@ def plan_of(connection, statement):
         "all that run",
         "all that run in a project",
         "open counts",
+        "open places",
+        "open marks",
     ],
 )
 def test_jobs_that_are_not_over_are_found_without_the_history(connection, name):
     assert "USING INDEX jobs_open " in plan_of(connection, HOT[name])[0]
+
+
+def test_the_rows_of_some_jobs_are_found_by_their_uids(connection):
+    statement = job_rows.ROWS_OF.params(wanted="[]")
+    compiled = statement.compile(connection, compile_kwargs={"literal_binds": True})
+    plan = [row.detail for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {compiled}")]
+    assert not [detail for detail in plan if is_bad(detail)], plan
+    assert "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)" in plan
 
 
 def is_bad(detail):
