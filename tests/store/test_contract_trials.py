@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from store.builders import (
     PROJECT,
@@ -92,6 +93,14 @@ class TestTrials:
         assert store.trials_after(uid, after=2, limit=9) == whole[2:]
         assert store.trials_after(uid, after=5, limit=9) == []
         assert store.newest_trials(uid, limit=2) == whole[1:]
+        bare = store.newest_trials(uid, limit=2, with_reports=False)
+        assert [(row.trial, row.reports) for row in bare] == [(row.trial, ()) for row in whole[1:]]
+        results = store.trial_results(uid, limit=2)
+        assert [result.trial for result in results] == [
+            replace(done, values=()),
+            trial(2, values=()),
+        ]
+        assert [result.job_state for result in results] == [row.job_state for row in whole[:2]]
         assert store.newest_trials(uid, limit=9) == whole
         assert store.newest_trials(add_study(store, job_id="young").uid, limit=9) == []
 

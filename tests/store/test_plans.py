@@ -88,6 +88,7 @@ HOT = {
     "open studies": studies.OPEN_STUDIES,
     "begin study": studies.BEGIN_STUDY,
     "trials": study_rows.TRIALS_OF_STUDY,
+    "results of trials": study_rows.RESULTS_OF_STUDY,
     "trials after": study_rows.TRIALS_AFTER,
     "newest trials": study_rows.NEWEST_TRIALS,
     "reports of trials": study_rows.REPORTS_OF_TRIALS,

@@ -16,7 +16,13 @@ from trainshed.store.base import AlreadyThere
 from trainshed.store.bulk import add_rows, given
 from trainshed.store.database import Database
 from trainshed.store.records.steps import Step
-from trainshed.store.records.studies import OpenStudy, StoredTrial, StudyStep, TrialJob
+from trainshed.store.records.studies import (
+    OpenStudy,
+    StoredTrial,
+    StudyStep,
+    TrialJob,
+    TrialResult,
+)
 from trainshed.store.steps import apply_in
 from trainshed.store.tables import JOBS, REPORTS, TRIALS
 from trainshed.store.writer import Transaction
@@ -105,6 +111,13 @@ class StoredStudies:
             return [rows.stored_trial(row, contents[row.number]) for row in reversed(trials)]
 
         return self._db.read(query)
+
+    def trial_results(self, uid: int, *, limit: int) -> Sequence[TrialResult]:
+        """Return the results of at most ``limit`` trials by number; cheaper than the trials."""
+        return [
+            rows.trial_result(row)
+            for row in self._db.rows(rows.RESULTS_OF_STUDY, of_uid=uid, most=limit)
+        ]
 
     def trial_jobs(self, uid: int) -> Sequence[TrialJob]:
         """Return the jobs of a study's trials by number, without their reports; cheap."""

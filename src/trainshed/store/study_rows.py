@@ -14,7 +14,7 @@ from trainshed.model.trials import TrialRecord, TrialState, Values
 from trainshed.store import codec
 from trainshed.store.bulk import given
 from trainshed.store.records.jobs import JobKind
-from trainshed.store.records.studies import StoredTrial, TrialReports
+from trainshed.store.records.studies import StoredTrial, TrialReports, TrialResult
 from trainshed.store.tables import JOBS, REPORTS, TRIALS
 from trainshed.store.writer import Transaction
 
@@ -50,6 +50,20 @@ TRIALS_AFTER: Final = (
     .limit(bindparam("most"))
 )
 NEWEST_TRIALS: Final = _TRIALS.order_by(TRIALS.c.number.desc()).limit(bindparam("most"))
+RESULTS_OF_STUDY: Final = (
+    select(
+        TRIALS.c.number,
+        TRIALS.c.state,
+        TRIALS.c.final,
+        TRIALS.c.stopped_early,
+        JOBS.c.state.label("job_state"),
+    )
+    .select_from(TRIALS)
+    .join(JOBS, JOBS.c.uid == TRIALS.c.job_uid, isouter=True)
+    .where(TRIALS.c.uid == bindparam("of_uid"))
+    .order_by(TRIALS.c.number)
+    .limit(bindparam("most"))
+)
 REPORTS_OF_STUDY: Final = (
     select(REPORTS.c.number, REPORTS.c.content)
     .where(REPORTS.c.uid == bindparam("of_uid"))
@@ -147,6 +161,19 @@ def stored_trial(row: Row[Any], contents: Sequence[str]) -> StoredTrial:
         mark=(row.mark_attempt, row.mark),
         reports=tuple(report for content in contents for report in _reports(content)),
     )
+
+
+def trial_result(row: Row[Any]) -> TrialResult:
+    """Convert a row of ``RESULTS_OF_STUDY``."""
+    state = TrialState(row.state)
+    trial = TrialRecord(
+        number=row.number,
+        state=state,
+        final=codec.MEASUREMENT.decode(row.final) if row.final else None,
+        stopped_early=bool(row.stopped_early),
+    )
+    job_state = JobState(row.job_state) if row.job_state else STATE_OF_FORGOTTEN[state]
+    return TrialResult(trial=trial, job_state=job_state)
 
 
 def _trial(row: Row[Any], state: TrialState) -> TrialRecord:

@@ -1,5 +1,6 @@
 /** The value of each trial, and the best so far. */
 
+import { useSignal, type Signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type uPlot from "uplot";
 
@@ -30,7 +31,7 @@ function historyOf(view: StudyView): HistoryData {
 }
 
 /** Filled points are trials that ended by themselves, hollow ones were stopped early. */
-function optionsOf(view: StudyView) {
+function optionsOf(view: StudyView, pointed: Signal<number | null>) {
   return (colours: ChartColours): Omit<uPlot.Options, "width" | "height"> => ({
     scales: { x: { time: false }, y: view.isLog ? { distr: 3 } : {} },
     axes: [axisStyle(colours, "trial"), axisStyle(colours, view.metric.id, { size: 64 })],
@@ -40,8 +41,9 @@ function optionsOf(view: StudyView) {
       { label: "stopped early", paths: () => null, points: { show: true, size: 7, fill: "transparent", stroke: colours.warning } },
       { label: "best so far", stroke: colours.good, width: 2, spanGaps: true, points: { show: false } },
     ],
-    cursor: { points: { size: 9 }, focus: { prox: 30 } },
-    hooks: { ready: [chooseOnClick] },
+    legend: { show: false },
+    cursor: { points: { size: 9 } },
+    hooks: { ready: [chooseOnClick], setCursor: [(plot) => (pointed.value = plot.cursor.idx ?? null)] },
   });
 }
 
@@ -54,6 +56,7 @@ function chooseOnClick(plot: uPlot): void {
 }
 
 export function History({ view }: { view: StudyView }) {
+  const pointed = useSignal<number | null>(null);
   const data = useMemo(() => historyOf(view), [view.rated, view.metric.id]);
   const sentence = describeHistory(view, data);
   const table = {
@@ -63,9 +66,21 @@ export function History({ view }: { view: StudyView }) {
   return (
     <Figure title="History" sentence={sentence} table={table}>
       {view.rated.length > 0 && (
-        <Plot options={optionsOf(view)} data={[data.numbers, data.ended, data.early, data.best]} height={260} label={sentence} version={`${view.metric.id} ${view.isLog}`} />
+        <Plot options={optionsOf(view, pointed)} data={[data.numbers, data.ended, data.early, data.best]} height={260} label={sentence} version={`${view.metric.id} ${view.isLog}`} />
       )}
+      {view.rated.length > 0 && <Legend view={view} index={pointed.value} />}
     </Figure>
+  );
+}
+
+function Legend({ view, index }: { view: StudyView; index: number | null }) {
+  const one = index === null ? undefined : view.rated[index];
+  return (
+    <p class="hint legend-line">
+      <span class="key-ended" aria-hidden="true">●</span> ended by itself <span class="key-early" aria-hidden="true">○</span> stopped early{" "}
+      <span class="key-best" aria-hidden="true">━</span> best so far
+      {one && <span> · trial {one.trial.number}: {formatNumber(one.value, 6)}</span>}
+    </p>
   );
 }
 

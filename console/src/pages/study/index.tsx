@@ -54,7 +54,8 @@ function Charts({ view, name, data, query }: ChartsProps) {
     const timer = setTimeout(() => setQuery({ range: writeRanges(ranges.value) }), 400);
     return () => clearTimeout(timer);
   }, [ranges.value]);
-  const inRanges = useTrialsInRanges(view, ranges.value);
+  const settled = useSettled(ranges.value);
+  const inRanges = useTrialsInRanges(view, settled);
   const chosen = view.trials.find((trial) => trial.number === view.chosen);
   const changes = data.changes.value;
   if (view.trials.length === 0) return <NoTrials isLoading={data.loading.value} />;
@@ -72,6 +73,16 @@ function Charts({ view, name, data, query }: ChartsProps) {
       </div>
     </>
   );
+}
+
+/** Return a value after it has stayed the same for 100 ms: the table waits while one drags. */
+function useSettled<T>(value: T): T {
+  const settled = useSignal(value);
+  useEffect(() => {
+    const timer = setTimeout(() => (settled.value = value), 100);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return settled.value;
 }
 
 /** Return all trials; with ranges or a share of the best only those inside, which all have a value. */

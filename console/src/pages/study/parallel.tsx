@@ -13,7 +13,7 @@ import { RangeFields } from "./ranges";
 import type { StudyView } from "./view";
 
 /** More lines than this are a surface, and slow: the best ones are drawn. */
-const LINES_MAX = 2000;
+const LINES_MAX = 1000;
 
 interface ParallelProps {
   view: StudyView;

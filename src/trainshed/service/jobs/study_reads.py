@@ -23,7 +23,7 @@ from trainshed.service.jobs.study_answers import (
     TrialCounts,
 )
 from trainshed.store.records.jobs import JobRecord
-from trainshed.store.records.studies import StoredTrial
+from trainshed.store.records.studies import StoredTrial, TrialResult
 from trainshed.tuning.curves import TrialCurve, curves
 from trainshed.tuning.ranking import objectives, pareto, upward
 from trainshed.tuning.thinning import thin_out
@@ -46,8 +46,8 @@ class StudyReader:
     def describe(self, project: str, job_id: str) -> StudyDescription:
         """Return what a tuning job searches and how far it is.  Raises Refusal for other jobs."""
         record, study = self._find(project, job_id)
-        stored = self.stories.store.trials_after(record.uid, after=0, limit=TRIALS_MAX)
-        front = pareto(study, [one.trial for one in stored])
+        results = self.stories.store.trial_results(record.uid, limit=TRIALS_MAX)
+        front = pareto(study, [result.trial for result in results])
         is_single = len(objectives(study)) == 1
         return StudyDescription(
             name=record.name,
@@ -60,7 +60,7 @@ class StudyReader:
             parameters=list(_describe_parameters(study.parameters)),
             trial_count_max=study.trial_count_max,
             trial_count_parallel=study.trial_count_parallel,
-            counts=_count(stored),
+            counts=_count(results),
             leaders=[trial.number for trial in front[: 1 if is_single else LEADERS_MAX]],
         )
 
@@ -187,17 +187,17 @@ def _describe_parameters(
             )
 
 
-def _count(stored: Sequence[StoredTrial]) -> TrialCounts:
-    states = Counter(one.trial.state for one in stored)
-    unfinished = [one for one in stored if not one.trial.state.is_final]
-    running = sum(one.job_state is JobState.RUNNING for one in unfinished)
+def _count(results: Sequence[TrialResult]) -> TrialCounts:
+    states = Counter(result.trial.state for result in results)
+    unfinished = [result for result in results if not result.trial.state.is_final]
+    running = sum(result.job_state is JobState.RUNNING for result in unfinished)
     return TrialCounts(
-        made=len(stored),
+        made=len(results),
         running=running,
         waiting=len(unfinished) - running,
         succeeded=states[TrialState.SUCCEEDED],
         infeasible=states[TrialState.INFEASIBLE],
-        stopped_early=sum(one.trial.stopped_early for one in stored),
+        stopped_early=sum(result.trial.stopped_early for result in results),
     )
 
 

@@ -45,6 +45,15 @@ class StoredTrial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrialResult:
+    """The result of a trial, and the state of its job."""
+
+    trial: TrialRecord
+    """The trial without its parameters, measurements, times and reason."""
+    job_state: JobState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewTrial:
     """A new trial and the job that will run it; both are stored in one write."""
 
