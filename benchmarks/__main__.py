@@ -33,6 +33,7 @@ MODULES: Final = {
     "storage": "service.storage",
     "bodies": "service.bodies",
     "logs": "service.logs",
+    "console-logs": "console.logs",
     "recovery": "service.recovery",
     "studies": "service.studies",
     "slurm": "slurm.submits",
