@@ -124,6 +124,7 @@ _TUNE = (
         "jobs.stream_logs",
         "print a tuning job's log until it ends",
     ),
+    Verb("jobs study", "jobs.job_study", "show a tuning job: best trial, early stops, importances"),
     *_resources("ai hp-tuning-jobs", "tuning job", "list", "describe", "cancel"),
     *_ai_platform("report"),
 )

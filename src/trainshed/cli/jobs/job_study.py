@@ -1,0 +1,68 @@
+"""``trainshed jobs study``: what a tuning job searches, its best trial, and importances."""
+
+from collections.abc import Iterator
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import context_of
+from trainshed.cli.jobs.job_names import HELP, find_job
+from trainshed.cli.terminal import print_result, table
+from trainshed.client.faults import Json
+from trainshed.client.following import NativeTrials
+
+
+def parser(prog: str) -> flags.Parser:
+    """Return the parser."""
+    parser = flags.Parser(
+        prog,
+        summary="Shows a tuning job: how far it is, its best trial, why trials were stopped early, "
+        "and how much each parameter decides the metric. --format json has all trials.",
+        example=f"  {prog} digits\n  {prog} digits --curves --format json",
+        usage=f"{prog} JOB [flags]",
+    )
+    parser.add_argument("job", metavar="JOB", help=HELP)
+    add = flags.adder(parser)
+    add("--metric NAME", "Metric of importances and curves; default: the first objective")
+    add("--curves", "With the measurements of the newest 1,000 trials", action="store_true")
+    flags.add_client_flags(parser)
+    return parser
+
+
+def run(request: flags.Request) -> int:
+    """Print the study."""
+    args = request.args
+    context = context_of(args)
+    path = find_job(context, args.job).path
+    query = {} if args.metric is None else {"metric": args.metric}
+    document = {
+        "study": context.server.call("GET", f"{path}/study"),
+        "importances": context.server.call("GET", f"{path}/study:importances", query=query),
+        "trials": NativeTrials(context.server, f"{path}/trials").read()["trials"],
+    }
+    if args.curves:
+        document["curves"] = context.server.call("GET", f"{path}/trials:curves", query=query)
+    print_result(args.format, document, "\n".join(_describe(document)))
+    return 0
+
+
+def _describe(document: Json) -> Iterator[str]:
+    study, importances = document["study"], document["importances"]
+    trials = {trial["number"]: trial for trial in document["trials"]}
+    yield f"{study['displayName']}: {study['state']}"
+    yield study["message"]
+    for number in study["leaders"]:
+        if number in trials:  # a trial may have ended between the two calls
+            yield f"best: trial {number}: {_pairs(trials[number], 'metrics')}"
+            yield f"  with {_pairs(trials[number], 'parameters')}"
+    yield importances["message"]
+    rows = [(row["parameter"], f"{row['share']:.1%}") for row in importances["importances"]]
+    if rows:
+        yield table(("PARAMETER", "IMPORTANCE"), rows)
+    for number, trial in trials.items():
+        if stop := trial.get("earlyStop"):
+            yield f"trial {number} was stopped early. {stop['reason']}"
+    for curve in document.get("curves", {}).get("curves", ()):
+        yield f"trial {curve['trial']}: {len(curve['at'])} points, the last {curve['values'][-1]:g}"
+
+
+def _pairs(trial: Json, part: str) -> str:
+    return ", ".join(f"{name}={value}" for name, value in trial[part].items()) or "nothing"

@@ -1,0 +1,61 @@
+"""``jobs study``: what the page of a study shows, as text and as JSON."""
+
+from cli.standin import StandIn
+
+PATH = "/trainshed/v1/projects/p/jobs/tune"
+STUDY = {
+    "name": "projects/p/jobs/tune", "displayName": "digits", "state": "RUNNING",
+    "message": "2 of 9 trials were made: 2 succeeded.", "leaders": [1],
+}  # fmt: skip
+STOP = {
+    "rule": "median", "metric": "acc", "value": 0.1, "bar": 0.4, "at": 3, "byTime": False,
+    "reason": "Its best acc is 0.1",
+}  # fmt: skip
+TRIALS = [
+    {"number": 1, "metrics": {"acc": 0.9}, "parameters": {"lr": 0.5}},
+    {"number": 2, "metrics": {"acc": 0.1}, "parameters": {}, "earlyStop": STOP},
+]
+ANSWERS = {
+    f"{PATH}": {"name": "projects/p/jobs/tune"},
+    f"{PATH}/study": STUDY,
+    f"{PATH}/trials": {"trials": TRIALS},
+    f"{PATH}/study:importances": {
+        "metric": "acc", "trials": 60, "message": "How much a parameter decides.",
+        "importances": [{"parameter": "lr", "share": 0.75}],
+    },
+    f"{PATH}/trials:curves": {"curves": [{"trial": 1, "at": [1, 2], "values": [0.5, 0.9]}]},
+}  # fmt: skip
+
+
+def answer(_verb, path, _document):
+    return 200, ANSWERS[path.partition("?")[0]]
+
+
+def test_a_study_is_printed_with_its_best_trial_stops_and_importances(trainshed):
+    with StandIn(answer) as server:
+        shown = trainshed(
+            "jobs", "study", "tune", "--project", "p", "--url", server.url, "--curves"
+        )
+    assert shown.code == 0, shown.err
+    assert shown.out.splitlines() == [
+        "digits: RUNNING",
+        STUDY["message"],
+        "best: trial 1: acc=0.9",
+        "  with lr=0.5",
+        "How much a parameter decides.",
+        "PARAMETER  IMPORTANCE",
+        "─────────  ──────────",
+        "lr         75.0%",
+        "trial 2 was stopped early. Its best acc is 0.1",
+        "trial 1: 2 points, the last 0.9",
+    ]
+
+
+def test_json_has_everything_and_the_metric_is_passed_on(trainshed):
+    with StandIn(answer) as server:
+        words = ("--project", "p", "--url", server.url, "--format", "json", "--metric", "acc")
+        document = trainshed("jobs", "study", "tune", *words).json
+        assert f"{PATH}/study:importances?metric=acc" in [path for _, path, *_ in server.requests]
+    assert document["trials"] == TRIALS
+    assert document["importances"]["importances"][0]["share"] == 0.75
+    assert "curves" not in document
