@@ -34,6 +34,7 @@ MODULES: Final = {
     "bodies": "service.bodies",
     "logs": "service.logs",
     "console-logs": "console.logs",
+    "console": "console.page",
     "recovery": "service.recovery",
     "studies": "service.studies",
     "slurm": "slurm.submits",

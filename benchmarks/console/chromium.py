@@ -7,8 +7,10 @@ machine has an address, whatever a page loads.
 import os
 import shutil
 import statistics
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
@@ -18,55 +20,8 @@ _FLAGS: Final = (
     "--disable-background-networking",
     "--disable-component-update",
 )
-#: Notes when ``window.measureFirst(selector)`` first matches, and how long the page takes from an
-#: input event to the end of the next frame.  Runs before every script of a page.
-_MEASURES: Final = """
-(() => {
-  const first = {}, inputs = [];
-  let selectors = [];
-  const look = () => {
-    selectors = selectors.filter(selector => {
-      const matches = document.querySelector(selector) !== null;
-      if (matches) first[selector] = performance.now();
-      return !matches;
-    });
-  };
-  window.measured = {first, inputs, frames: [], sightings: {}};
-  window.watchFor = list => { selectors = list; look(); };
-  const seen = /\\bseen-\\d+\\b/g;
-  new MutationObserver(changes => {
-    if (selectors.length) look();
-    if (!window.measured.isWatching) return;
-    for (const change of changes) {
-      for (const node of [change.target, ...change.addedNodes]) {
-        for (const word of (node.textContent ?? "").slice(0, 4000).match(seen) ?? []) {
-          window.measured.sightings[word] ??= performance.timeOrigin + performance.now();
-        }
-      }
-    }
-  }).observe(document, {childList: true, subtree: true, characterData: true});
-  for (const kind of ["keydown", "click", "input"]) {
-    addEventListener(kind, event => {
-      const began = event.timeStamp;
-      requestAnimationFrame(() => {
-        const channel = new MessageChannel();
-        channel.port1.onmessage = () => inputs.push(performance.now() - began);
-        channel.port2.postMessage(0);
-      });
-    }, {capture: true, passive: true});
-  }
-  window.measureFrames = isOn => {
-    window.measured.isCounting = isOn;
-    let last = performance.now();
-    const count = now => {
-      window.measured.frames.push(now - last);
-      last = now;
-      if (window.measured.isCounting) requestAnimationFrame(count);
-    };
-    if (isOn) requestAnimationFrame(time => { last = time; requestAnimationFrame(count); });
-  };
-})();
-"""
+#: Runs before every script of a page, and measures: measures.js says what.
+_MEASURES: Final = Path(__file__).with_name("measures.js").read_text("utf-8")
 
 
 def find_chromium() -> str | None:
@@ -120,15 +75,22 @@ def first_paint_s(page: Page) -> float:
     return wait_for_value(page, code) / 1000
 
 
-def first_match_s(page: Page, selector: str) -> float:
-    """Return the seconds from the navigation until an element first matched."""
-    page.evaluate("selector => window.watchFor([selector])", selector)
-    return wait_for_value(page, f"window.measured.first[{selector!r}]") / 1000
+def usable_s(page: Page, condition: str) -> float:
+    """Return the seconds from the navigation until a condition of measures.js first held."""
+    return wait_for_value(page, f"window.measured.first[{condition!r}]") / 1000
 
 
-def wait_for_value(page: Page, code: str, timeout_s: float = 60.0) -> float:
+def reach_s(page: Page, condition: str, act: Callable[[], object]) -> float:
+    """Act, and return the seconds from the last key or click until the condition held."""
+    page.evaluate("condition => window.awaitCondition(condition)", condition)
+    act()
+    return wait_for_value(page, "window.measured.reached_ms") / 1000
+
+
+def wait_for_value(page: Page, code: str, timeout_s: float = 120.0) -> float:
     """Poll an expression until it has a value.  Raises SystemExit after ``timeout_s``."""
-    for _ in range(int(timeout_s * 50)):
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
         value = page.evaluate(code)
         if value is not None:
             return float(value)

@@ -16,8 +16,11 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = {"gpu"}
 #: These import PyTorch.
 TORCH = {"reduction", "planning-hosts"}
-#: A cluster starts, or servers again and again; ``make test`` only imports these.
-LONG = {"slurm", "kubernetes", "isolation", "service", "logs", "startup", "planning-speed"}
+#: A cluster starts, or servers again and again, or a browser; ``make test`` only imports these.
+LONG = {
+    *("slurm", "kubernetes", "isolation", "service", "logs", "startup", "planning-speed"),
+    "console",
+}
 
 pytestmark = pytest.mark.slow
 
