@@ -19,7 +19,6 @@ NAMES = {
     "markup": f'<img src=http://elsewhere.test/a onerror="{TAKEN}"><script>{TAKEN}</script>',
     "a formula": '=HYPERLINK("http://elsewhere.test/")',
     "a long name": "n" * 128,
-    "a right-to-left override": "invoice \u202egnp.exe",
 }
 
 
