@@ -32,7 +32,7 @@ def test_a_node_goes_into_maintenance_and_its_job_goes_on_elsewhere(simulated, v
     card = page.get_by_role("listitem").filter(has=page.get_by_role("heading", name=node))
     expect(card.get_by_text("READY")).to_be_visible()
     take_picture(page, "nodes")
-    card.get_by_role("button", name=f"Put into maintenance: {node}").click()
+    card.get_by_role("button", name=f"maintain {node}").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_role("link", name=name.rpartition("/")[2])).to_be_visible()
     expect(dialog).to_contain_text("120 s notice")
@@ -47,7 +47,7 @@ def test_a_node_goes_into_maintenance_and_its_job_goes_on_elsewhere(simulated, v
         page.get_by_text(re.compile("ended by itself .* after the notice")).first
     ).to_be_visible()
     page.goto("/console/nodes")
-    card.get_by_role("button", name=f"Resume: {node}").click()
+    card.get_by_role("button", name=f"resume {node}").click()
     dialog.get_by_role("button", name="Resume").click()
     expect(card.get_by_text("READY")).to_be_visible()
     assert native(simulated, name)["attempt"] == 2

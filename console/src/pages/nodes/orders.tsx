@@ -45,7 +45,7 @@ export function OrderButtons({ node, onOrder, isNarrow }: ButtonsProps) {
   return (
     <span class="orders">
       {wordsFor(node).map((word) => (
-        <button key={word} type="button" aria-label={`${TITLES[word]}: ${node.name}`} onClick={() => onOrder({ word, node })}>{word}</button>
+        <button key={word} type="button" aria-label={`${word} ${node.name}`} onClick={() => onOrder({ word, node })}>{word}</button>
       ))}
     </span>
   );
