@@ -55,9 +55,9 @@ class ChangeStream:
         self.topics = topics
         self.scopes = frozenset(topics.values())
         self.is_ready = False
-        """Whether changes are sent: the client was told so."""
+        """Whether changes are sent: the client was notified."""
         self.is_away = False
-        """Whether the client was told that changes are not sent now."""
+        """Whether the client was notified that changes are not sent now."""
         self._frames: deque[bytes] = deque()
         self._pending_bytes = 0
         self._has_frames = asyncio.Event()
@@ -163,7 +163,7 @@ class ChangeStreams:
             self._tell_ready(stream)
 
     def _tell_ready(self, stream: ChangeStream) -> None:
-        """Tell a client that changes are sent from now on, if they are and it was not told."""
+        """Tell a client that changes are sent from now on, if they are and it was not notified."""
         if not stream.is_ready and stream.scopes <= self._looked:
             stream.is_ready, stream.is_away = True, False
             stream.push(make_frame("ready"))

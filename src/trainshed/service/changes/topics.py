@@ -1,4 +1,4 @@
-"""The topics of a stream of changes: what a page shows, and wants to be told about."""
+"""The topics of a stream of changes: what a page shows and follows."""
 
 import enum
 import re
