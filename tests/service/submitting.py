@@ -9,13 +9,13 @@ from trainshed.engines.container_runtime import Runtime, RuntimeChoice
 from trainshed.model.refusals import Refusal
 from trainshed.model.status import JobState
 from trainshed.service.jobs.job_service import JobService
-from trainshed.service.jobs.job_texts import JobTexts
 from trainshed.service.jobs.models import ModelService
 from trainshed.service.jobs.pipelines import PipelineService
-from trainshed.service.jobs.start_forecasts import StartForecasts
 from trainshed.service.jobs.submission import SubmitRules
-from trainshed.service.jobs.text_starts import TextStarts
 from trainshed.service.starts.images import Images
+from trainshed.service.texts.forecasts import StartForecasts
+from trainshed.service.texts.job_texts import JobTexts
+from trainshed.service.texts.starts import TextStarts
 from trainshed.service.upkeep.project_bytes import ProjectBytes
 from trainshed.store.records.jobs import JobKind, JobRecord
 from trainshed.store.records.steps import Step

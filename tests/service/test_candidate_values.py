@@ -3,7 +3,7 @@
 import pytest
 
 from trainshed.model.faults import Violation
-from trainshed.service.jobs.candidate_values import (
+from trainshed.service.texts.candidate_values import (
     accelerators_of,
     candidate_values,
     machine_type_path,

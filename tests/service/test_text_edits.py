@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainshed.service.jobs.document_paths import like, value_at, with_value
-from trainshed.service.jobs.text_edits import rename_key, set_value, set_values, wrap_spec
+from trainshed.service.texts.document_paths import like, value_at, with_value
+from trainshed.service.texts.edits import rename_key, set_value, set_values, wrap_spec
 from trainshed.wire.documents import read_documents
 from wire.test_text_nodes import DOCUMENTS, WRITERS, paths
 

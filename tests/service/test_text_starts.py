@@ -12,7 +12,7 @@ from trainshed.model.resources import FleetPolicy, Node, NodeState, Seat
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.placement.jobs import QuotaRule
-from trainshed.service.jobs.stored_texts import next_id
+from trainshed.service.texts.stored_texts import next_id
 from trainshed.store.listed_jobs import ListedKind
 from trainshed.store.records.steps import Step
 from trainshed.testing.fake_engine import FakeEngine

@@ -409,11 +409,11 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     # this import is slow; the server answers Google's clients before it has ended
     from trainshed.api.native.app import native_app  # noqa: PLC0415
     from trainshed.api.native.services import Native  # noqa: PLC0415
-    from trainshed.service.jobs.job_texts import JobTexts  # noqa: PLC0415
     from trainshed.service.jobs.orders import JobOrders  # noqa: PLC0415
-    from trainshed.service.jobs.start_forecasts import StartForecasts  # noqa: PLC0415
-    from trainshed.service.jobs.text_starts import TextStarts  # noqa: PLC0415
     from trainshed.service.nodes.metrics import ServerMetrics  # noqa: PLC0415
+    from trainshed.service.texts.forecasts import StartForecasts  # noqa: PLC0415
+    from trainshed.service.texts.job_texts import JobTexts  # noqa: PLC0415
+    from trainshed.service.texts.starts import TextStarts  # noqa: PLC0415
 
     starts = StartForecasts(store, quotas, nodes.engines, pipelines.jobs.choose_engine)
     native = Native(

@@ -7,7 +7,6 @@ from trainshed.placement.jobs import QuotaRule
 from trainshed.service.auth.access import Access
 from trainshed.service.auth.sign_ins import SignIns
 from trainshed.service.jobs.dry_runs import DryRuns
-from trainshed.service.jobs.job_texts import JobTexts
 from trainshed.service.jobs.orders import JobOrders
 from trainshed.service.jobs.story import Stories
 from trainshed.service.log.numbered import NumberedLogs
@@ -15,6 +14,7 @@ from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
 from trainshed.service.nodes.fencing import AttemptService
 from trainshed.service.nodes.node_service import NodeService
+from trainshed.service.texts.job_texts import JobTexts
 from trainshed.service.upkeep.audit_log import AuditLog
 from trainshed.service.upkeep.buckets import BucketService
 from trainshed.store.opening import Store

@@ -5,8 +5,8 @@ from fastapi import APIRouter
 from trainshed.api.native import models
 from trainshed.api.native.callers import Known, Readable, Submittable
 from trainshed.model.resource_names import ProjectId
-from trainshed.service.jobs.job_texts import JobTexts
-from trainshed.service.jobs.text_answers import StoredDocument, StoredJobName, TextCheck
+from trainshed.service.texts.answers import StoredDocument, StoredJobName, TextCheck
+from trainshed.service.texts.job_texts import JobTexts
 
 
 def text_router(texts: JobTexts) -> APIRouter:

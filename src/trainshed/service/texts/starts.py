@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from trainshed.model.explanation import Change, Explanation
 from trainshed.model.refusals import Refusal
 from trainshed.model.resource_names import ProjectId
-from trainshed.service.jobs.admitting_changes import apply_change
 from trainshed.service.jobs.job_service import JobService
 from trainshed.service.jobs.refusing import Merged
-from trainshed.service.jobs.start_forecasts import StartForecasts
 from trainshed.service.jobs.submission import AdmittedJob, JudgedSubmission
-from trainshed.service.jobs.text_answers import StartChange, StartForecast
-from trainshed.service.jobs.text_check import TextJob
-from trainshed.service.jobs.text_edits import set_value
-from trainshed.service.jobs.violation_edits import text_edit
+from trainshed.service.texts.admitting_changes import apply_change
+from trainshed.service.texts.answers import StartChange, StartForecast
+from trainshed.service.texts.edits import set_value
+from trainshed.service.texts.forecasts import StartForecasts
+from trainshed.service.texts.reading import TextJob
+from trainshed.service.texts.violation_edits import text_edit
 
 #: Judges a text as a submission does.
 Judge = Callable[[ProjectId, TextJob], JudgedSubmission]

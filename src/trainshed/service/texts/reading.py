@@ -14,7 +14,7 @@ from trainshed.model.json_reader import BadJson, check_document
 from trainshed.service.jobs.merging import FLAGS_KEY, merge_any
 from trainshed.service.jobs.refusing import Merged
 from trainshed.service.jobs.submission import LOCATION
-from trainshed.service.jobs.text_answers import TextViolation
+from trainshed.service.texts.answers import TextViolation
 from trainshed.wire.detect import DocumentKind, kind_of
 from trainshed.wire.documents import JobDocument, read_documents
 from trainshed.wire.text_nodes import DocumentFault, Lines, TextNode, TextSpan, locate

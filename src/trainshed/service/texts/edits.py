@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from trainshed.model.faults import UsageFault
-from trainshed.service.jobs.document_paths import like, value_at, with_value
+from trainshed.service.texts.document_paths import like, value_at, with_value
 from trainshed.wire.documents import JobDocument, read_documents
 from trainshed.wire.text_nodes import TextEntry, TextNode, TextSpan, locate
 

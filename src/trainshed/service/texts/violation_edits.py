@@ -10,22 +10,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainshed.model.faults import Violation
-from trainshed.service.jobs.candidate_values import (
+from trainshed.service.texts.answers import TextEdit
+from trainshed.service.texts.candidate_values import (
     SUGGESTED,
     accelerators_of,
     candidate_values,
     machine_type_path,
 )
-from trainshed.service.jobs.document_paths import has_value, value_at
-from trainshed.service.jobs.text_answers import TextEdit
-from trainshed.service.jobs.text_check import TextJob, Unreadable, read_job_text
-from trainshed.service.jobs.text_edits import (
+from trainshed.service.texts.document_paths import has_value, value_at
+from trainshed.service.texts.edits import (
     Edit,
     rename_key,
     set_value,
     set_values,
     wrap_spec,
 )
+from trainshed.service.texts.reading import TextJob, Unreadable, read_job_text
 
 #: The most documents that are judged for the edits of one text; each costs a few milliseconds.
 JUDGED_MAX: Final = 24

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from trainshed.service.jobs.text_answers import TextEdit, TextViolation
-from trainshed.service.jobs.text_check import Unreadable, read_job_text
+from trainshed.service.texts.answers import TextEdit, TextViolation
+from trainshed.service.texts.reading import Unreadable, read_job_text
 from trainshed.wire.text_nodes import Lines, Position, TextSpan
 
 _TABBED: Final = re.compile(r"^[ \t]*\t[ \t]*", re.MULTILINE)

@@ -12,9 +12,9 @@ from trainshed.model.explanation import Change
 from trainshed.model.faults import Field, FieldPath
 from trainshed.model.job import JobSpec, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
-from trainshed.service.jobs.document_paths import with_value
 from trainshed.service.jobs.refusing import Merged
 from trainshed.service.jobs.submission import JudgedSubmission
+from trainshed.service.texts.document_paths import with_value
 
 _FIELDS: Final = {
     "replica_count": Field.COUNT,

@@ -11,13 +11,11 @@ from trainshed.model.job import JobSpec
 from trainshed.model.refusals import Refusal
 from trainshed.model.resource_names import PIPELINES, ProjectId, resource_name
 from trainshed.planning.prices import PriceList, machines_of
-from trainshed.service.jobs.document_paths import value_at
 from trainshed.service.jobs.job_service import JobService
 from trainshed.service.jobs.pipelines import PipelineService
 from trainshed.service.jobs.refusing import invalid
-from trainshed.service.jobs.stored_texts import StoredTexts, free_job_id
 from trainshed.service.jobs.submission import AdmittedJob, JudgedSubmission
-from trainshed.service.jobs.text_answers import (
+from trainshed.service.texts.answers import (
     ClusterMachines,
     ClusterPrice,
     StoredDocument,
@@ -25,10 +23,12 @@ from trainshed.service.jobs.text_answers import (
     TextCheck,
     TextViolation,
 )
-from trainshed.service.jobs.text_check import TextJob, Unreadable, read_job_text
-from trainshed.service.jobs.text_starts import TextStarts
-from trainshed.service.jobs.unreadable_edits import find_edit
-from trainshed.service.jobs.violation_edits import EditFinder
+from trainshed.service.texts.document_paths import value_at
+from trainshed.service.texts.reading import TextJob, Unreadable, read_job_text
+from trainshed.service.texts.starts import TextStarts
+from trainshed.service.texts.stored_texts import StoredTexts, free_job_id
+from trainshed.service.texts.unreadable import find_edit
+from trainshed.service.texts.violation_edits import EditFinder
 from trainshed.store.listed_jobs import ListedKind
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobKind

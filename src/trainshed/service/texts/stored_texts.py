@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from trainshed.model.explanation import Change
 from trainshed.model.resource_names import ProjectId
-from trainshed.service.jobs.admitting_changes import ChangedDocument, apply_change
 from trainshed.service.jobs.job_lookup import JobMatch, find_job
 from trainshed.service.jobs.job_service import JobService
 from trainshed.service.jobs.pipelines import PipelineService
 from trainshed.service.jobs.refusing import Merged
 from trainshed.service.jobs.submission import LOCATION, JudgedSubmission
-from trainshed.service.jobs.text_answers import ClusterMachines, StoredDocument
+from trainshed.service.texts.admitting_changes import ChangedDocument, apply_change
+from trainshed.service.texts.answers import ClusterMachines, StoredDocument
 from trainshed.store.listed_jobs import ListedKind
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import ML_KINDS, JobKind, JobRecord

@@ -1,0 +1,1 @@
+"""Texts of jobs: checked, repaired, submitted, and rendered from stored jobs."""
