@@ -1,5 +1,6 @@
 """JobOrders about jobs from a page or the command line: cancel one or many, label, delete."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -18,14 +19,20 @@ from trainshed.store.records.jobs import JobKind
 ROOT = "/trainshed/v1/projects"
 
 
-@pytest.fixture
-def desk(tmp_path):
-    with_store = open_store(new_database(tmp_path))
-    yield Desk(with_store)
-    with_store.close()
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    store = open_store(new_database(tmp_path_factory.mktemp("orders")))
+    yield Desk(store)
+    store.close()
 
 
 @pytest.fixture
+def name(request):
+    """The id of a job that no other test has."""
+    return "job_" + re.sub(r"\W", "_", request.node.name)[:100]
+
+
+@pytest.fixture(scope="module")
 def edge(desk):
     native = build_native(
         store=desk.store,
@@ -48,23 +55,23 @@ def state(desk, record):
     return desk.store.job_by_uid(record.uid).job.status.state
 
 
-def test_a_job_is_cancelled_by_its_id_and_again_without_effect(edge, desk):
-    record = desk.ml(ml_job())
+def test_a_job_is_cancelled_by_its_id_and_again_without_effect(edge, desk, name):
+    record = desk.ml(ml_job(name))
     for _ in range(2):
-        assert call(edge, "POST", "demo/jobs/job_1:cancel").json() == {}
+        assert call(edge, "POST", f"demo/jobs/{name}:cancel").json() == {}
     assert state(desk, record) is JobState.CANCELLED
     [request] = [e for e in desk.store.events(record.uid) if e.kind == "CANCEL_REQUESTED"]
     assert request.message == "dora asked to cancel the job"
 
 
-def test_a_viewer_cannot_order_anything(edge, desk):
-    record = desk.ml(ml_job())
+def test_a_viewer_cannot_order_anything(edge, desk, name):
+    record = desk.ml(ml_job(name))
     orders = [
-        ("POST", "demo/jobs/job_1:cancel", None),
+        ("POST", f"demo/jobs/{name}:cancel", None),
         ("POST", "demo/jobs:cancel", {"names": [record.name]}),
         ("POST", "-/jobs:cancel", {"names": [record.name]}),
-        ("POST", "demo/jobs/job_1:label", {"labels": {"a": "b"}}),
-        ("DELETE", "demo/jobs/job_1", None),
+        ("POST", f"demo/jobs/{name}:label", {"labels": {"a": "b"}}),
+        ("DELETE", f"demo/jobs/{name}", None),
         ("POST", "demo/jobs:check", {"text": "jobId: a"}),
         ("POST", "demo/jobs", {"text": "jobId: a"}),
     ]
@@ -75,24 +82,24 @@ def test_a_viewer_cannot_order_anything(edge, desk):
     assert state(desk, record) is JobState.QUEUED
 
 
-def test_jobs_of_other_projects_are_as_if_they_did_not_exist(edge, desk):
-    foreign = desk.ml(ml_job(), project="other")
+def test_jobs_of_other_projects_are_as_if_they_did_not_exist(edge, desk, name):
+    foreign = desk.ml(ml_job(name), project="other")
     for verb, path in [
-        ("POST", "other/jobs/job_1:cancel"),
-        ("DELETE", "other/jobs/job_1"),
-        ("GET", "other/jobs/job_1/document"),
+        ("POST", f"other/jobs/{name}:cancel"),
+        ("DELETE", f"other/jobs/{name}"),
+        ("GET", f"other/jobs/{name}/document"),
     ]:
         assert call(edge, verb, path).status_code == 403
-    assert call(edge, "POST", "demo/jobs/job_1:cancel").status_code == 404
+    assert call(edge, "POST", f"demo/jobs/{name}:cancel").status_code == 404
     for path in ("demo/jobs:cancel", "-/jobs:cancel"):
         results = call(edge, "POST", path, {"names": [foreign.name]}).json()["results"]
         assert results[0]["code"] in {"NOT_FOUND", "PERMISSION_DENIED"}
     assert state(desk, foreign) is JobState.QUEUED
 
 
-def test_each_of_many_jobs_has_its_own_result(edge, desk):
-    ml, vertex = desk.ml(ml_job()), desk.custom(custom_job())
-    ended = desk.ml(ml_job("job_2"))
+def test_each_of_many_jobs_has_its_own_result(edge, desk, name):
+    ml, vertex = desk.ml(ml_job(name)), desk.custom(custom_job())
+    ended = desk.ml(ml_job(f"{name}_2"))
     desk.put(ended, JobState.SUCCEEDED)
     names = [
         ml.name,
@@ -120,10 +127,10 @@ def test_a_call_has_one_to_500_names(edge, count):
     assert answer.status_code == 400
 
 
-def test_labels_are_set_and_removed_one_by_one(edge, desk):
+def test_labels_are_set_and_removed_one_by_one(edge, desk, name):
     labels = {"team": "vision", "old": "x"}
     for record in (
-        desk.ml({**ml_job(), "labels": labels}),
+        desk.ml({**ml_job(name), "labels": labels}),
         desk.custom({**custom_job(), "labels": labels}),
     ):
         path = f"demo/jobs/{record.job.job_id}"
@@ -134,46 +141,45 @@ def test_labels_are_set_and_removed_one_by_one(edge, desk):
 
 
 @pytest.mark.parametrize("value", ["<img src=x>", "=1+1", "x" * 4096, "UPPER"])
-def test_labels_that_no_api_accepts_are_refused(edge, desk, value):
-    desk.ml(ml_job())
-    answer = call(edge, "POST", "demo/jobs/job_1:label", {"labels": {"note": value}})
+def test_labels_that_no_api_accepts_are_refused(edge, desk, name, value):
+    desk.ml(ml_job(name))
+    answer = call(edge, "POST", f"demo/jobs/{name}:label", {"labels": {"note": value}})
     assert answer.status_code == 400
     assert answer.json()["error"]["details"][0]["fieldViolations"][0]["field"] == "labels"
 
 
-def test_only_a_job_that_has_ended_is_deleted(edge, desk):
-    record = desk.ml(ml_job())
-    refused = call(edge, "DELETE", "demo/jobs/job_1")
+def test_only_a_job_that_has_ended_is_deleted(edge, desk, name):
+    record = desk.ml(ml_job(name))
+    refused = call(edge, "DELETE", f"demo/jobs/{name}")
     assert refused.status_code == 400
     assert "cancel it first" in refused.json()["error"]["message"]
     desk.put(record, JobState.FAILED)
-    assert call(edge, "POST", "demo/jobs/job_1:cancel").json() == {}
+    assert call(edge, "POST", f"demo/jobs/{name}:cancel").json() == {}
     assert state(desk, record) is JobState.FAILED
-    assert call(edge, "DELETE", "demo/jobs/job_1").json() == {}
-    assert call(edge, "GET", "demo/jobs/job_1").status_code == 404
+    assert call(edge, "DELETE", f"demo/jobs/{name}").json() == {}
+    assert call(edge, "GET", f"demo/jobs/{name}").status_code == 404
 
 
-def test_projects_are_those_of_the_caller_with_their_open_jobs(edge, desk):
-    desk.put(desk.ml(ml_job()), JobState.SUCCEEDED)
-    desk.ml(ml_job("job_2"))
-    desk.ml(ml_job(), project="other")
-    for token, expected in [
-        ("demo", {"demo": {"QUEUED": 1}}),
-        ("reader", {"demo": {"QUEUED": 1}}),
-        ("other", {"other": {"QUEUED": 1}}),
-        ("admin", {"demo": {"QUEUED": 1}, "other": {"QUEUED": 1}}),
-    ]:
+def test_projects_are_those_of_the_caller_with_their_open_jobs(edge, desk, name):
+    desk.put(desk.ml(ml_job(name)), JobState.SUCCEEDED)
+    desk.ml(ml_job(f"{name}_2"))
+    desk.ml(ml_job(name), project="other")
+    open_jobs = {row: dict(desk.store.open_counts(row)) for row in ("demo", "other")}
+    assert open_jobs["demo"]["QUEUED"] == desk.store.open_count("demo")
+    projects_of = {"demo": ["demo"], "reader": ["demo"], "other": ["other"]}
+    for token, projects in {**projects_of, "admin": ["demo", "other"]}.items():
         answer = edge.get("/trainshed/v1/projects", headers={"Authorization": f"Bearer {token}"})
-        assert {row["id"]: row["open"] for row in answer.json()["projects"]} == expected, token
+        rows = {row["id"]: row["open"] for row in answer.json()["projects"]}
+        assert rows == {row: open_jobs[row] for row in projects}, token
 
 
-def test_two_pages_that_cancel_one_job_cancel_it_once(edge, desk):
-    record = desk.ml(ml_job())
+def test_two_pages_that_cancel_one_job_cancel_it_once(edge, desk, name):
+    record = desk.ml(ml_job(name))
     with ThreadPoolExecutor(8) as pages:
         calls = [
             pages.submit(call, edge, "POST", path, body)
             for path, body in [
-                ("demo/jobs/job_1:cancel", None),
+                (f"demo/jobs/{name}:cancel", None),
                 ("demo/jobs:cancel", {"names": [record.name]}),
             ]
             * 8
@@ -193,7 +199,7 @@ def test_a_check_has_places_edits_and_no_field_that_is_unknown(edge, desk):
     }  # fmt: skip
     assert (violation["line"], violation["endColumn"]) == (2, 26)
     assert answer["kind"] == "AI_PLATFORM_JOB"
-    assert desk.store.open_count("demo") == 0
+    assert desk.store.job("demo", JobKind.ML_JOB, "a") is None
 
 
 @pytest.mark.parametrize("body", [{}, {"text": 1}, {"text": "a: 1", "more": 1}, [], "a: 1"])
