@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { LogFeed, type WindowQuery } from "../src/pages/log/feed";
 import { findLiteral, splitLine } from "../src/pages/log/pieces";
 import { parseJump, stampText, timeText, type LogWindow, type WireLine } from "../src/pages/log/rows";
-import { LogSearch, nextHit, type Hit } from "../src/pages/log/search";
+import { LogSearch, nextHit, type Hit, type ReadHits } from "../src/pages/log/search";
 
 const BASE = 1_795_991_680_000_000_000n;
 const stampOf = (number: number): string => String(BASE + BigInt(number));
@@ -158,13 +158,39 @@ test("the next hit is behind the reader, and the search wraps around", () => {
   assert.equal(nextHit([], null, 1), -1);
 });
 
+/** Answers a search over lines 1 to 1000, of which every 100th is a hit. */
+const readHits: ReadHits = async (_query, from, limit, onLine, stop) => {
+  let count = 0;
+  for (let n = from; n <= 1000 && count < limit && !stop.aborted; n += 1) {
+    if (n % 100 === 0) onLine(hit(n));
+    if (n % 100 === 0) count += 1;
+    if (n % 50 === 0) onLine({ searched: n / 1000 });
+    await Promise.resolve();
+  }
+  onLine({ done: true, hits: count, complete: count < limit });
+};
+const TEXT = { text: "x", isExpression: false, matchesCase: false };
+
+test("a search begins at the reader, goes on before it, and searches no line twice", async () => {
+  for (const number of [1, 250, 300, 1000]) {
+    const search = new LogSearch(readHits);
+    const firsts: (number | null)[] = [];
+    search.hits.subscribe((hits) => hits.length === 1 && firsts.push(hits[0]?.n ?? null));
+    await search.start(TEXT, { number, share: (number - 1) / 1000 });
+    assert.deepEqual(search.hits.value.map((own) => own.n), [100, 200, 300, 400, 500, 600, 700, 800, 900, 1000]);
+    assert.equal(firsts[0], Math.ceil(number / 100) * 100);
+    assert.ok(search.complete.value);
+    assert.equal(search.searched.value, null);
+  }
+});
+
 test("a search that is left takes no more hits", async () => {
   let send: ((n: number) => void) | null = null;
-  const search = new LogSearch((_query, _limit, onLine, stop) => new Promise((resolve) => {
+  const search = new LogSearch((_query, _from, _limit, onLine, stop) => new Promise((resolve) => {
     send = (n) => onLine(hit(n));
     stop.addEventListener("abort", () => resolve());
   }));
-  const running = search.start({ text: "x", isExpression: false, matchesCase: false });
+  const running = search.start(TEXT);
   send!(1);
   search.cancel();
   send!(2);

@@ -13,7 +13,7 @@ from e2e.support import native, submit
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-LENGTH = 100_000
+LENGTH = 50_000
 LINES_MAX = 160
 
 
@@ -84,26 +84,26 @@ def test_any_line_is_reached_with_few_elements(page):
 
 def test_a_time_and_the_scrollbar_lead_to_lines(page):
     page.get_by_title("Times:").click()  # UTC
-    stamp = (BEGIN_NS + 61_234 * STEP_NS) // 1_000_000
+    stamp = (BEGIN_NS + 36_789 * STEP_NS) // 1_000_000
     go_to(page, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(stamp // 1000)))
     expect(page.locator(".line.current")).to_be_in_viewport()
-    assert int(page.locator(".line.current .line-number").inner_text().replace(",", "")) > 60_700
+    assert int(page.locator(".line.current .line-number").inner_text().replace(",", "")) > 36_000
     box = page.get_by_role("scrollbar").bounding_box()
     page.mouse.click(box["x"] + 5, box["y"] + box["height"] / 2)
     wait_on_page(page, lambda: abs(first_visible(page) - LENGTH // 2) < LENGTH // 50)
 
 
 def test_the_wheel_reads_on_without_a_gap(page):
-    go_to(page, "50,000")
+    go_to(page, "25,000")
     expect(page.locator(".line.current")).to_be_in_viewport()
     box = page.locator(".log-lines").bounding_box()
     page.mouse.move(box["x"] + 200, box["y"] + 100)
     for direction in (1, -1):
         before = first_visible(page)
-        for _ in range(80):
+        for _ in range(30):
             page.mouse.wheel(0, 400 * direction)
             page.wait_for_timeout(5)
-        wait_on_page(page, lambda: (first_visible(page) - before) * direction > 800)  # noqa: B023
+        wait_on_page(page, lambda: (first_visible(page) - before) * direction > 400)  # noqa: B023
         numbers = drawn_numbers(page)
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
@@ -112,7 +112,7 @@ def test_errors_follow_each_other(page):
     current = page.locator(".line.current .line-number")
     page.keyboard.press("Home")
     expect(number(page, 1)).to_be_in_viewport()
-    for key, line in (("e", 10_000), ("e", 20_000), ("E", 10_000)):
+    for key, line in (("e", 5_000), ("e", 10_000), ("E", 5_000)):
         page.keyboard.press(key)
         expect(current).to_have_text(f"{line:,}")
     page.keyboard.press("E")
@@ -128,7 +128,7 @@ def test_a_literal_and_an_expression_are_found_in_the_whole_log(page):
     expect(page.locator(".line.current .line-number")).to_have_text(f"{LENGTH * 2 // 3:,}")
     take_picture(page, "log-hit")
     page.get_by_title("regular expression").click()
-    find.fill(r"error at step \d0000$")
+    find.fill(r"error at step (5|[1234][05])000$")
     expect(page.locator(".log-count")).to_contain_text("/9")
     page.get_by_role("button", name="only hits").click()
     expect(page.locator(".line")).to_have_count(9)
@@ -161,7 +161,7 @@ def test_a_download_has_the_lines_that_match(page, tmp_path):
         page.get_by_role("button", name="Text", exact=True).click()
     saving.value.save_as(tmp_path / "log.txt")
     lines = (tmp_path / "log.txt").read_text().splitlines()
-    assert lines == [f"CUDA error at step {n}" for n in range(10_000, LENGTH + 1, 10_000)]
+    assert lines == [f"CUDA error at step {n}" for n in range(5_000, LENGTH + 1, 5_000)]
 
 
 def test_a_follower_misses_no_line_and_holds_when_it_scrolls_up(simulated, visit):

@@ -55,10 +55,11 @@ def write_long_log(server, uid, length):
     nan, tenth = length * 2 // 3, length // 10
     for first in range(1, length + 1, SEGMENT_LINES):
         numbers = range(first, min(first + SEGMENT_LINES, length + 1))
-        log.begin_segment()
-        for number, kind in _runs(numbers, nan, tenth):
+        if first > 1:
+            log.begin_segment()
+        for run, kind in _runs(numbers, nan, tenth):
             text, severity = _WORDS.get(kind, ("step {}", "INFO"))
-            log.add([text.format(n) for n in number], severity=severity)
+            log.add([text.format(number) for number in run], severity=severity)
     return log
 
 

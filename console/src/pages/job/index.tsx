@@ -2,12 +2,14 @@
 
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
+import { useMemo } from "preact/hooks";
 
 import { jobPath, type Route } from "../../core/route";
 import { navigate, setQuery } from "../../core/router";
 import { readChoice, writeChoice } from "../../net/settings";
 import type { JobSummary } from "../../net/types";
 import { ErrorNotice, Notice } from "../../ui/notice";
+import { readEndEarly } from "../log/port";
 import { LogView } from "../log/view";
 import { isOpenJob, useJob, type JobStore } from "./data";
 import { Environment } from "./environment";
@@ -39,6 +41,9 @@ function toggleDetails(): void {
 
 export default function JobPage({ route }: { route: Route }) {
   const { project = "", job = "" } = route.parameters;
+  useMemo(() => {
+    if (!["tab", "stamp", "task", "severity", "attempt", "trial"].some((name) => route.query.has(name))) readEndEarly(project, job);
+  }, [project, job]);
   const store = useJob(project, job);
   const summary = store.summary.value;
   if (store.deleted.value) return <DeletedJob />;

@@ -29,6 +29,8 @@ export class LogController {
   readonly port: LogPort;
   readonly filter: LogFilter;
   private wantsHit = false;
+  /** The stamp behind which a search looks for its first hit. */
+  private origin: string | null = null;
   private moving: Target | null = null;
   private isMoving = false;
 
@@ -102,46 +104,43 @@ export class LogController {
     else await this.toEnd();
   }
 
-  /** Search, and go to the first hit behind the reader. */
+  /** Search, and go to the first hit at or behind the reader. */
   find(query: LogQuery | null): void {
     this.wantsHit = query !== null;
-    void this.search.start(query).then(() => {
-      const isEmpty = this.search.hits.peek().length === 0 && this.search.complete.peek();
-      if (query?.from && isEmpty) this.find({ ...query, from: undefined });
-      else this.takeHits(true);
-    });
+    const first = this.referenceRow();
+    this.origin = first ? stampBefore(first.stamp) : null;
+    const total = this.feed.attempts.peek().reduce((sum, attempt) => sum + attempt.lines, 0);
+    const number = this.numberAt(first);
+    const start = number === null || number > total ? undefined : { number, share: (number - 1) / total };
+    void this.search.start(query, start).then(() => this.takeHits());
   }
 
-  /** Go to the first hit as soon as one behind the reader has arrived. */
-  takeHits(isOver: boolean): void {
-    if (!this.wantsHit) return;
+  /** Go to the first hit as soon as one behind the reader has arrived, or all lines there were searched. */
+  takeHits(): void {
     const hits = this.search.hits.peek();
-    const from = this.viewport.atEnd.peek() ? null : this.reference(true);
-    const isBehind = from === null || hits.some((hit) => compareStamps(hit.stamp, from) > 0);
-    if (hits.length === 0 || !(isBehind || isOver)) return;
+    if (!this.wantsHit || hits.length === 0) return;
+    const index = nextHit(hits, this.origin, 1);
+    const isBehind = this.origin === null || compareStamps(hits[index]?.stamp ?? "0", this.origin) > 0;
+    if (!isBehind && !this.search.hasWrapped.peek()) return;
     this.wantsHit = false;
-    void this.toHit(nextHit(hits, from, 1));
+    void this.toHit(index);
   }
 
   /** Go to the next hit (`step` 1) or the one before (-1). */
   async stepHit(step: 1 | -1): Promise<void> {
     const from = this.reference(step === 1);
-    const number = step === 1 ? this.numberBehindHits(from) : null;
-    const query = this.search.query.peek();
-    if (query && number !== null) this.find({ ...query, from: number });
-    else await this.toHit(nextHit(this.search.hits.peek(), from, step));
+    const hits = this.search.hits.peek();
+    const isCut = this.search.searched.peek() === null && !this.search.complete.peek() && hits.length > 0;
+    const isBehind = from !== null && hits.every((hit) => compareStamps(hit.stamp, from) <= 0);
+    if (step === 1 && isCut && isBehind) this.find(this.search.query.peek());
+    else await this.toHit(nextHit(hits, from, step));
   }
 
-  /** Return where to search on if the reader is behind the last of too many hits; else null. */
-  private numberBehindHits(from: string | null): number | null {
-    const hits = this.search.hits.peek();
-    const last = hits[hits.length - 1];
-    const isWhole = this.search.complete.peek() && !this.search.query.peek()?.from;
-    const isCut = this.search.searched.peek() === null && !isWhole;
-    if (!isCut || !last || last.n === null || from === null || compareStamps(last.stamp, from) > 0) return null;
+  /** Return the number of a row, or of the next one that has a number. */
+  private numberAt(row: LogRow | null): number | null {
+    if (row === null) return null;
     const rows = this.feed.rows.peek();
-    const next = rows.find((row) => row.number !== null && compareStamps(row.stamp, from) > 0);
-    return next?.number ?? 1;
+    return rows.slice(rows.indexOf(row)).find((other) => other.number !== null)?.number ?? null;
   }
 
   /** Go to the next error (`step` 1) or the one before (-1). */
@@ -178,14 +177,18 @@ export class LogController {
     this.current.value = share > 0 ? row.key : null;
   }
 
+  /** Return the marked row if it is visible, else the first visible one. */
+  private referenceRow(): LogRow | null {
+    const rows = this.viewport.visibleRows(this.feed.rows.peek());
+    return rows.find((row) => row.key === this.current.peek()) ?? rows[0] ?? null;
+  }
+
   /** Return the stamp from which orders step: the marked line if it is visible, else an edge. */
   private reference(isForward: boolean): string | null {
+    const row = this.referenceRow();
+    if (row === null || row.key === this.current.peek()) return row?.stamp ?? null;
     const rows = this.viewport.visibleRows(this.feed.rows.peek());
-    const current = rows.find((row) => row.key === this.current.peek());
-    if (current) return current.stamp;
-    if (isForward) return rows[0] ? stampBefore(rows[0].stamp) : null;
-    const last = rows[rows.length - 1];
-    return last ? stampAfter(last.stamp) : null;
+    return isForward ? stampBefore(row.stamp) : stampAfter(rows[rows.length - 1]?.stamp ?? row.stamp);
   }
 }
 

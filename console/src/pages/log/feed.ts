@@ -22,7 +22,7 @@ export type WindowQuery = Target & { readonly count: number; readonly before?: n
 export type ReadWindow = (query: WindowQuery, stop: AbortSignal) => Promise<LogWindow>;
 
 /** Lines of the first request of a jump, which a user waits for, and those before its target. */
-const FIRST_COUNT = 200;
+export const FIRST_COUNT = 200;
 const FIRST_BEFORE = 60;
 /** Lines of a request before the reader needs them. */
 const COUNT = 500;

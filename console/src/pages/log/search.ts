@@ -1,6 +1,6 @@
 /**
- * A search over the whole log: hits arrive while the server searches, and leaving stops it.
- * The page holds the first hits of the log; the position of the reader decides which is next.
+ * A search over the whole log. It begins at the reader, so that the next hit comes first, and goes
+ * on with the lines before. Hits arrive while the server searches, and leaving stops it.
  */
 
 import { signal } from "@preact/signals";
@@ -13,8 +13,12 @@ export interface LogQuery {
   readonly text: string;
   readonly isExpression: boolean;
   readonly matchesCase: boolean;
-  /** The number of the line where the search begins; absent for the first one. */
-  readonly from?: number | undefined;
+}
+
+/** The reader's line: its number, and its share of the log. */
+export interface SearchStart {
+  readonly number: number;
+  readonly share: number;
 }
 
 export interface Hit {
@@ -30,7 +34,8 @@ export interface Hit {
 /** One line of the answer of `logs:search`. */
 export type SearchLine = Hit | { readonly searched: number } | { readonly done: true; readonly hits: number; readonly complete: boolean };
 
-export type ReadHits = (query: LogQuery, limit: number, onLine: (line: SearchLine) => void, stop: AbortSignal) => Promise<void>;
+/** Read hits from the line `from` on. */
+export type ReadHits = (query: LogQuery, from: number, limit: number, onLine: (line: SearchLine) => void, stop: AbortSignal) => Promise<void>;
 
 /** The most hits of one search: 10,000 rows of 100 bytes stay below a few megabytes. */
 export const HITS_MAX = 10000;
@@ -39,11 +44,14 @@ const STEP_MS = 100;
 
 export class LogSearch {
   readonly query = signal<LogQuery | null>(null);
+  /** The hits in the order of the log. */
   readonly hits = signal<readonly Hit[]>([]);
   /** The searched share of the log, 0 to 1; null when no search runs. */
   readonly searched = signal<number | null>(null);
-  /** Whether the search reached the end of the log. */
+  /** Whether all lines were searched; false also if there are more hits than `HITS_MAX`. */
   readonly complete = signal(false);
+  /** Whether the lines behind the reader were searched. */
+  readonly hasWrapped = signal(false);
   readonly error = signal<unknown>(null);
   private readonly read: ReadHits;
   private stop = new AbortController();
@@ -52,16 +60,17 @@ export class LogSearch {
     this.read = read;
   }
 
-  /** Search from the beginning; `null` ends the search. */
-  async start(query: LogQuery | null): Promise<void> {
+  /** Search all lines, those from `start` on first; `null` ends the search. */
+  async start(query: LogQuery | null, start: SearchStart = { number: 1, share: 0 }): Promise<void> {
     this.stop.abort();
     this.stop = new AbortController();
     this.query.value = query;
     this.hits.value = [];
     this.error.value = null;
     this.complete.value = false;
+    this.hasWrapped.value = false;
     this.searched.value = query ? 0 : null;
-    if (query) await this.run(query, this.stop.signal);
+    if (query) await this.run(query, start, this.stop.signal);
   }
 
   /** Stop the search; the hits stay. */
@@ -70,29 +79,85 @@ export class LogSearch {
     this.searched.value = null;
   }
 
-  private async run(query: LogQuery, stop: AbortSignal): Promise<void> {
-    const gathered: Hit[] = [];
-    let shownAt = 0;
-    const show = (): void => {
-      shownAt = performance.now();
-      this.hits.value = [...gathered];
-    };
-    const onLine = (line: SearchLine): void => {
-      if (stop.aborted) return;
-      if ("searched" in line) this.searched.value = line.searched;
-      else if ("done" in line) this.complete.value = line.complete;
-      else gathered.push(line);
-      const isDue = gathered.length <= 1 || performance.now() - shownAt > STEP_MS;
-      if (gathered.length > this.hits.peek().length && isDue) show();
-    };
-    try {
-      await this.read(query, HITS_MAX, onLine, stop);
-    } catch (error) {
-      if (!stop.aborted) this.error.value = error;
+  private async run(query: LogQuery, start: SearchStart, stop: AbortSignal): Promise<void> {
+    const behind = new Gathering(stop, (hits, share) => this.take(stop, hits, share - start.share));
+    let isWhole = await this.readPart(query, start.number, HITS_MAX, behind);
+    const own = behind.hits;
+    if (isWhole && start.number > 1 && !stop.aborted) {
+      this.hasWrapped.value = true;
+      const before = new Gathering(stop, (hits, share) => this.take(stop, hits && [...hits, ...own], 1 - start.share + share), start);
+      isWhole = await this.readPart(query, 1, Math.max(1, HITS_MAX - own.length), before);
+      behind.hits = [...before.hits, ...own];
     }
     if (stop.aborted) return;
-    show();
+    this.hits.value = behind.hits;
+    this.complete.value = isWhole;
+    this.hasWrapped.value = true;
     this.searched.value = null;
+  }
+
+  /** Read the hits of a part of the log; returns whether the part was searched to its end. */
+  private async readPart(query: LogQuery, from: number, limit: number, part: Gathering): Promise<boolean> {
+    try {
+      await this.read(query, from, limit, part.onLine, part.stop.signal);
+    } catch (error) {
+      if (!part.stop.signal.aborted) this.error.value = error;
+    }
+    return part.isWhole;
+  }
+
+  private take(stop: AbortSignal, hits: readonly Hit[] | null, share: number): void {
+    if (stop.aborted) return;
+    this.searched.value = Math.min(1, Math.max(0, share));
+    if (hits) this.hits.value = hits;
+  }
+}
+
+/** Gathers the hits of a part of the log, and shows them in steps. */
+class Gathering {
+  hits: readonly Hit[] = [];
+  /** Whether the part was searched to its end. */
+  isWhole = false;
+  readonly stop = new AbortController();
+  private readonly gathered: Hit[] = [];
+  private shownAt = 0;
+  private shown = 0;
+  private share = 0;
+
+  /** `until`: where the part ends. */
+  constructor(outer: AbortSignal, readonly onStep: (hits: readonly Hit[] | null, share: number) => void, readonly until?: SearchStart) {
+    outer.addEventListener("abort", () => this.stop.abort(), { once: true });
+  }
+
+  readonly onLine = (line: SearchLine): void => {
+    if (this.stop.signal.aborted) return;
+    if ("searched" in line) this.share = line.searched;
+    else if ("done" in line) this.isWhole = line.complete;
+    else if (this.isBehindEnd(line)) return this.finish();
+    else this.gathered.push(line);
+    this.step();
+    if (this.until && this.share > this.until.share + 0.02) this.finish();
+  };
+
+  private isBehindEnd(hit: Hit): boolean {
+    return this.until !== undefined && hit.n !== null && hit.n >= this.until.number;
+  }
+
+  private step(): void {
+    const isDue = this.gathered.length <= 1 || performance.now() - this.shownAt > STEP_MS;
+    const isNew = this.gathered.length > this.shown && isDue;
+    if (isNew) {
+      this.shownAt = performance.now();
+      this.shown = this.gathered.length;
+    }
+    this.hits = this.gathered;
+    this.onStep(isNew ? [...this.gathered] : null, this.share);
+  }
+
+  private finish(): void {
+    this.isWhole = true;
+    this.hits = this.gathered;
+    this.stop.abort();
   }
 }
 

@@ -104,7 +104,7 @@ function useSearching(controller: LogController, choices: LogChoices): void {
     controller.find(query);
     return () => controller.search.cancel();
   }, [controller, query?.text, query?.isExpression, query?.matchesCase]);
-  useEffect(() => controller.search.hits.subscribe(() => controller.takeHits(false)), [controller]);
+  useEffect(() => controller.search.hits.subscribe(() => controller.takeHits()), [controller]);
 }
 
 function useLineStyle(
