@@ -5,6 +5,7 @@ import gzip
 import itertools
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -276,6 +277,25 @@ def test_a_reader_that_leaves_ends_the_search():
 
     asyncio.run(read_two())
     assert taken == [0, 1]
+
+
+@pytest.mark.parametrize(("calls", "rests"), [(0, 0), (3, 4)])
+def test_a_search_rests_between_its_turns_while_other_calls_run(monkeypatch, calls, rests):
+    rested_s = []
+
+    async def rest(seconds):
+        rested_s.append(seconds)
+
+    async def read():
+        pieces = iter([b"x" * (log_stream.TURN_BYTES + 1)] * 4)
+        return [data async for data in log_stream.stream_pieces(pieces, admit=None)]
+
+    monkeypatch.setattr(log_stream, "THREADS", SimpleNamespace(calls=calls))
+    monkeypatch.setattr(log_stream.anyio, "sleep", rest)
+    assert len(asyncio.run(read())) == 4
+    assert len(rested_s) == rests
+    longest_s = 2 * log_stream.TURN_S * log_stream.REST_TURNS
+    assert all(0 < seconds <= longest_s for seconds in rested_s)
 
 
 def test_a_search_counts_as_a_stream_of_its_caller(tmp_path):

@@ -9,7 +9,7 @@ import anyio
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from trainshed.api.threads import LOG_THREADS
+from trainshed.api.threads import LOG_THREADS, THREADS
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.log.stream import LogCursor
@@ -18,8 +18,10 @@ from trainshed.wire.native_v1 import line_json
 
 NDJSON: Final = "application/x-ndjson"
 #: Seconds and bytes of one turn in a thread, of which there are two for all readers.
-TURN_S: Final = 0.05
+TURN_S: Final = 0.02
 TURN_BYTES: Final = 1 << 18
+#: While other calls run, a reader rests for so many times its turn: both need the interpreter.
+REST_TURNS: Final = 9
 #: Seconds between two reads of a quiet job's log.
 FOLLOW_S = 0.2
 #: Seconds between two checks of the token of a stream's caller.
@@ -77,8 +79,12 @@ def stream_pieces(
 async def _take_turns(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
     is_over = False
     while not is_over:
+        begin_s = monotonic()
         data, is_over = await LOG_THREADS.run(_take_turn, pieces)
+        took_s = monotonic() - begin_s
         yield data
+        if THREADS.calls and not is_over:
+            await anyio.sleep(REST_TURNS * min(took_s, 2 * TURN_S))
 
 
 def _take_turn(pieces: Iterator[bytes]) -> tuple[bytes, bool]:

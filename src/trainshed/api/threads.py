@@ -31,6 +31,11 @@ class Threads:
         self._busy = 0
         self._started = 0
 
+    @property
+    def calls(self) -> int:
+        """The number of calls that run or wait."""
+        return self._busy
+
     async def run(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
         """Run a function in a thread; return or raise its result."""
         loop = asyncio.get_running_loop()
@@ -95,6 +100,11 @@ class SharedThreads:
     def use(self, threads: Threads) -> None:
         """Use these threads for later calls from this thread and from all tasks of its loop."""
         self._own.set(threads)
+
+    @property
+    def calls(self) -> int:
+        """The number of calls that run or wait."""
+        return (self._own.get() or self._all).calls
 
     async def run(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
         """Run a function in a thread; return or raise its result."""
