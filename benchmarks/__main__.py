@@ -30,6 +30,7 @@ MODULES: Final = {
     "service": "service.submits",
     "job-cost": "service.job_cost",
     "connections": "service.connections",
+    "console_stream": "console.stream",
     "storage": "service.storage",
     "bodies": "service.bodies",
     "logs": "service.logs",

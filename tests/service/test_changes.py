@@ -14,6 +14,7 @@ from trainshed.service.changes.comparing import (
     PAUSE_S_MIN,
     ChangedKeys,
     compare_marks,
+    cost_of,
     count_states,
     pause_after,
 )
@@ -61,10 +62,16 @@ def test_states_are_counted_by_project():
 
 @pytest.mark.parametrize("look_s", [0.0, 0.01, 0.05, 0.1, 0.3, 1.0, 60.0])
 def test_looks_take_a_share_of_all_time_and_pauses_have_bounds(look_s):
-    pause_s = pause_after(look_s)
+    pause_s = pause_after(cost_of(look_s, look_s))
     assert PAUSE_S_MIN <= pause_s <= PAUSE_S_MAX
     if pause_s < PAUSE_S_MAX:
         assert look_s / (look_s + pause_s) <= LOOKING_SHARE + 1e-9
+
+
+def test_a_look_that_waits_for_other_threads_does_not_cost_more():
+    assert cost_of(wall_s=0.01, cpu_s=0.01) == 0.01
+    assert cost_of(wall_s=0.02, cpu_s=0.01) == 0.02, "the database worked too"
+    assert cost_of(wall_s=2.0, cpu_s=0.01) == pytest.approx(0.03)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Any, Final
 
 import anyio
@@ -25,7 +25,7 @@ from trainshed.api.log_stream import while_admitted
 from trainshed.api.threads import THREADS
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service.changes.comparing import pause_after
+from trainshed.service.changes.comparing import PAUSE_S_MIN, cost_of, pause_after
 from trainshed.service.changes.looks import ChangeLooks
 from trainshed.service.changes.topics import TopicScope
 
@@ -37,8 +37,8 @@ PENDING_MAX: Final = 64
 PENDING_BYTES_MAX: Final = 1 << 19
 #: Seconds without an event after which a comment is sent: proxies end silent connections.
 COMMENT_S: Final = 15.0
-#: Seconds between two checks of the caller's token.
-CHECK_S: Final = 1.05
+#: Seconds between two checks of the caller's token; its stream ends within 2 s.
+CHECK_S: Final = 1.5
 #: The most seconds that a reader may leave the connection full.
 SEND_S_MAX: Final = 60.0
 #: A new stream may shorten the pause before the next look to this share.
@@ -139,28 +139,27 @@ class ChangeStreams:
         try:
             while self._streams:
                 self._is_new.clear()
-                begin_s = monotonic()
-                await self._look()
-                await self._pause(pause_after(monotonic() - begin_s))
+                await self._pause(pause_after(await self._look()))
         finally:
             self._looking, self._looked = None, frozenset()
             self._looks.forget()
 
-    async def _look(self) -> None:
-        """Look once, and tell all streams what has changed."""
+    async def _look(self) -> float:
+        """Look once, and tell all streams what has changed; return the cost in seconds."""
         scopes = frozenset(scope for stream in self._streams for scope in stream.scopes)
         self._looked &= scopes
         try:
-            changes = await THREADS.run(self._looks.look, scopes)
+            changes, cost_s = await THREADS.run(_look_timed, self._looks, scopes)
         except Exception:  # noqa: BLE001 - as in the chain: the client gets an incident number
             self._looked = frozenset()
             self._report_failure(incident("looking for changes"))
-            return
+            return PAUSE_S_MIN
         self._looked = scopes
         frames = _Frames(changes)
         for stream in self._streams:
             frames.push_to(stream)
             self._tell_ready(stream)
+        return cost_s
 
     def _tell_ready(self, stream: ChangeStream) -> None:
         """Tell a client that changes are sent from now on, if they are and it was not notified."""
@@ -181,6 +180,15 @@ class ChangeStreams:
         await asyncio.sleep(pause_s * EARLY)
         with anyio.move_on_after(pause_s * (1 - EARLY)):
             await self._is_new.wait()
+
+
+def _look_timed(
+    looks: ChangeLooks, scopes: frozenset[TopicScope]
+) -> tuple[Mapping[TopicScope, bytes | None], float]:
+    """Look once; return the changes and the cost in seconds."""
+    wall_s, cpu_s = monotonic(), thread_time()
+    changes = looks.look(scopes)
+    return changes, cost_of(monotonic() - wall_s, thread_time() - cpu_s)
 
 
 class _Frames:

@@ -12,7 +12,10 @@ from typing import Final
 PAUSE_S_MIN: Final = 0.5
 PAUSE_S_MAX: Final = 10.0
 #: The most time that looks take, as a share of all time.
-LOOKING_SHARE: Final = 0.05
+LOOKING_SHARE: Final = 0.03
+#: The cost of a look is at most so many times its own processor time: a database on this machine
+#: may use as much again and more, and time that the look waits for other threads is no cost.
+WALL_MAX: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,11 @@ def count_states(places: Iterable[tuple[str, str]], project: str | None) -> Mapp
     return Counter(state for place, state in places if project in (None, place))
 
 
-def pause_after(look_s: float) -> float:
-    """Return the seconds from the end of a look to the next one: more after a slow look."""
-    return min(PAUSE_S_MAX, max(PAUSE_S_MIN, look_s / LOOKING_SHARE - look_s))
+def cost_of(wall_s: float, cpu_s: float) -> float:
+    """Return the cost of a look in seconds; ``cpu_s`` is the processor time of its thread."""
+    return min(wall_s, WALL_MAX * cpu_s)
+
+
+def pause_after(cost_s: float) -> float:
+    """Return the seconds from the end of a look to the next one: more after a costly look."""
+    return min(PAUSE_S_MAX, max(PAUSE_S_MIN, cost_s / LOOKING_SHARE - cost_s))
