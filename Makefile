@@ -180,7 +180,7 @@ console/node_modules/.done: .venv-node/.done console/package-lock.json console/.
 	@touch $@
 
 clean:
-	rm -rf console/node_modules $(VENV) .venv-google .venv-google-old .venv-gs .venv-callers .venv-airflow .venv-gpu build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf console/node_modules console/build .venv-node $(VENV) .venv-google .venv-google-old .venv-gs .venv-callers .venv-airflow .venv-gpu build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

@@ -3,7 +3,7 @@
 import { now } from "../core/clock";
 import { formatShortTime, formatSpan, formatTime } from "../core/format";
 
-/** A time; the tooltip has it in full and in UTC. A click copies it as RFC 3339. */
+/** A time; the tooltip has it in full and in UTC. */
 export function Time({ value }: { value: string | null | undefined }) {
   if (!value) return null;
   const title = `${formatTime(value)} here, ${formatTime(value, true)} UTC`;
