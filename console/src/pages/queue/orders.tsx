@@ -94,7 +94,7 @@ function Actions({ row, onExplain }: { row: JobRow; onExplain: (row: JobRow) => 
   return (
     <Dialog title={shorten(showHidden(row.displayName), 60)} onClose={close}>
       <div class="choices" onClick={(event) => (event.target as Element).closest("a") && close()}>
-        <a href={pathOf(row)}>Open</a>
+        <a href={pathOf(row)} autofocus>Open</a>
         <button type="button" onClick={run(onExplain)}>{isWaiting(row) ? "Why it waits" : "Explain its state"}</button>
         {maySubmit() && <a href={submitPath(row, false)}>Submit again with changes</a>}
         {maySubmit() && !isEnded(row) && <button type="button" class="danger" onClick={run((job) => askToCancel([job]))}>Cancel…</button>}
