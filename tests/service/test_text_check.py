@@ -1,11 +1,14 @@
 """The check of a text: all violations with their places, and edits after which they are gone."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from databases import new_database
 from service.submitting import PLACE, PROJECT, Desk, custom_job, ml_job, pool, refusal
@@ -15,10 +18,13 @@ from trainshed.service.jobs.merging import merge_any
 from trainshed.store.listed_jobs import ListedKind
 from trainshed.store.opening import open_store
 from trainshed.wire.text_nodes import Lines, Position
+from wire.documents import documents
 
 CASES = yaml.safe_load(
     (Path(__file__).parents[1] / "admission" / "cases-open.yaml").read_text("utf-8")
 )["cases"]
+#: Far more than any text takes; a quadratic one of these sizes takes hours.
+CPU_S_MAX = 30
 REFUSED = {case["id"]: case["spec"] for case in CASES if not case["valid"]}
 BILLION_LAUGHS = "a0: &a0 [ha, ha]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 12)
@@ -242,3 +248,51 @@ def test_names_that_are_html_formulas_or_long_are_values_like_others(desk, name)
     text = yaml.safe_dump({**custom_job(), "labels": {"note": name}})
     [violation] = check(desk, text).violations
     assert (violation.rule, written(text, violation)) == ("labels", "labels")
+
+
+MESSAGES = {
+    "Job": "ml_v1",
+    "CustomJob": "aiplatform_v1",
+    "HyperparameterTuningJob": "aiplatform_v1",
+}
+
+
+@settings(max_examples=60)
+@given(message=st.sampled_from(sorted(MESSAGES)), data=st.data())
+def test_any_document_is_checked_and_each_edit_repairs_its_violation(desk, message, data):
+    content = data.draw(documents(MESSAGES[message], message))
+    text = WRITERS[data.draw(st.sampled_from(sorted(WRITERS)))](content)
+    answer = check(desk, text)
+    for violation in answer.violations:
+        if violation.line:
+            written(text, violation)
+        if violation.edit:
+            again = check(desk, apply(text, violation.edit))
+            assert (violation.field, violation.rule) not in [
+                (v.field, v.rule) for v in again.violations
+            ]
+
+
+@settings(max_examples=60)
+@given(text=st.text(alphabet="ab:-{}[]\"' \t\n\r0,#&*|<\u00e9\u2028\U0001f600", max_size=60))
+def test_any_text_at_all_is_answered(desk, text):
+    answer = check(desk, text)
+    assert not answer.valid
+    assert all(violation.message for violation in answer.violations)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n" * 300_000 + "a:b",
+        " " * 300_000 + "\tb: 1",
+        "jobId: " + "did you mean a instead of " * 20_000,
+        'trainingInput: {"x[' + "9" * 5000 + ']": {"regionn": 1}}',
+        "trainingInput: {masterType: " + "n" * 300_000 + ", scaleTier: CUSTOM}",
+        "jobId: " + "9" * 5000,
+    ],
+)
+def test_texts_made_to_be_slow_are_answered(desk, text):
+    began = time.process_time()
+    assert not check(desk, text).valid
+    assert time.process_time() - began < CPU_S_MAX

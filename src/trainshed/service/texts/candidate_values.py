@@ -20,6 +20,8 @@ _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 _NUMBERED: Final = re.compile(r"(.*?)(\d{1,9})")
 #: Similar enough to be meant, as for misspelled names.
 _ALIKE: Final = 0.6
+#: The most characters that are read of a message, whose values may be as long as the text.
+MESSAGE_LENGTH_MAX: Final = 2000
 #: The accelerators that a machine type must have.
 _ACCELERATORS: Final = re.compile(r"type (?P<type>[A-Z0-9_]+), count (?P<count>\d+)")
 _MACHINE_TYPES: Final = (
@@ -55,11 +57,12 @@ def candidate_values(violation: Violation, value: Any) -> Sequence[str]:
 
     The suggested name comes first, then the nearest numbers, or the names that are most similar.
     """
-    suggested = SUGGESTED.findall(violation.message)
-    if _WORD.fullmatch(violation.accepted):
-        return list(dict.fromkeys([*suggested, violation.accepted]))
-    words = _WORD.findall(violation.accepted)
-    text = "" if value is None else str(value)
+    suggested = SUGGESTED.findall(violation.message[:MESSAGE_LENGTH_MAX])
+    accepted = violation.accepted[:MESSAGE_LENGTH_MAX]
+    if _WORD.fullmatch(accepted):
+        return list(dict.fromkeys([*suggested, accepted]))
+    words = _WORD.findall(accepted)
+    text = "" if value is None else str(value)[:MESSAGE_LENGTH_MAX]
     if _NUMBER.fullmatch(text):
         wanted = float(text)
         numbers = [word for word in words if _NUMBER.fullmatch(word)]

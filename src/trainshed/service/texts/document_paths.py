@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-_STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d{1,9})\]")
 _MISSING: Final = object()
 
 

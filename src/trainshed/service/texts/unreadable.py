@@ -12,7 +12,7 @@ from trainshed.service.texts.reading import Unreadable, read_job_text
 from trainshed.wire.text_nodes import Lines, Position, TextSpan
 
 _TABBED: Final = re.compile(r"^[ \t]*\t[ \t]*", re.MULTILINE)
-_NO_BLANK: Final = re.compile(r"^(\s*(?:- )?[\w-]+:)(?=[^\s/])", re.MULTILINE)
+_NO_BLANK: Final = re.compile(r"^( *(?:- )?[\w-]+:)(?=[^\s/])", re.MULTILINE)
 _SUGGESTED: Final = re.compile(r"did you mean (\w+) instead of ")
 #: The blanks that replace a tab.
 _INDENT: Final = "  "

@@ -12,6 +12,7 @@ from typing import Final
 from trainshed.model.faults import Violation
 from trainshed.service.texts.answers import TextEdit
 from trainshed.service.texts.candidate_values import (
+    MESSAGE_LENGTH_MAX,
     SUGGESTED,
     accelerators_of,
     candidate_values,
@@ -76,7 +77,7 @@ class EditFinder:
             if edit := wrap_spec(document, _DISPLAY_NAME):
                 yield edit, "Make it a CustomJob"
             return
-        suggested = SUGGESTED.search(violation.message)
+        suggested = SUGGESTED.search(violation.message, 0, MESSAGE_LENGTH_MAX)
         if violation.rule == "unknown-field":
             if suggested and (edit := rename_key(document, root, path, suggested[1])):
                 yield edit, f"Rename to {suggested[1]}"
