@@ -13,6 +13,7 @@ from trainshed.api.native.app import native_app
 from trainshed.model.status import JobState
 from trainshed.service.jobs.orders import JobOrders
 from trainshed.service.jobs.story import Stories
+from trainshed.service.upkeep.audit_log import AuditLog
 from trainshed.store.opening import open_store
 from trainshed.store.records.jobs import JobKind
 
@@ -22,7 +23,9 @@ ROOT = "/trainshed/v1/projects"
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
     store = open_store(new_database(tmp_path_factory.mktemp("orders")))
-    yield Desk(store)
+    desk = Desk(store)
+    desk.audit_log = AuditLog(store)
+    yield desk
     store.close()
 
 
@@ -35,6 +38,7 @@ def name(request):
 @pytest.fixture(scope="module")
 def edge(desk):
     native = build_native(
+        audit_log=desk.audit_log,
         store=desk.store,
         stories=Stories(desk.store),
         orders=JobOrders(desk.store, desk.jobs, desk.pipelines),
@@ -115,6 +119,9 @@ def test_each_of_many_jobs_has_its_own_result(edge, desk, name):
     assert [row["code"] for row in results] == [
         "OK", "OK", "OK", "OK", "NOT_FOUND", "NOT_FOUND", "INVALID_ARGUMENT",
     ]  # fmt: skip
+    desk.audit_log.write()
+    logged = [row for row in desk.store.audit_log(limit=100) if f"{ml.name}:" in row.resource]
+    assert [(row.caller, row.project, row.status) for row in logged] == [("dora", "demo", "OK")] * 2
     assert [state(desk, job).name for job in (ml, vertex, ended)] == [
         "CANCELLED", "CANCELLED", "SUCCEEDED",
     ]  # fmt: skip

@@ -63,7 +63,7 @@ def native_app(native: Native, version: str) -> FastAPI:
     app.include_router(project_router(native.store))
     app.include_router(job_router(native))
     app.include_router(study_router(StudyReader(native.stories)))
-    app.include_router(order_router(native.orders))
+    app.include_router(order_router(native.orders, native.audit_log))
     app.include_router(text_router(native.texts))
     app.include_router(log_router(native))
     app.include_router(log_window_router(native, LogWindows(native.numbered_logs)))

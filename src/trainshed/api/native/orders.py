@@ -1,17 +1,22 @@
 """Native routes that change jobs: cancel one or several, change labels, delete."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Request
 
 from trainshed.api.native import models
 from trainshed.api.native.callers import ANY_PROJECT, Known, Submittable
 from trainshed.api.permissions import refuse_low
-from trainshed.model.access import AccessRole
-from trainshed.model.resource_names import ProjectId
+from trainshed.model.access import AccessRole, Caller
+from trainshed.model.refusals import Code
+from trainshed.model.resource_names import ProjectId, ResourceName
 from trainshed.service.auth.tokens import Nothing
-from trainshed.service.jobs.orders import Enter, JobLabels, JobOrders, OrderResults
+from trainshed.service.jobs.orders import OK, Enter, JobLabels, JobOrders, OrderResults
 from trainshed.service.jobs.refusing import not_found
+from trainshed.service.upkeep.audit_log import AuditLog
+
+#: Results that the audit log has: changes, and what the caller may not change.
+_AUDITED: Final = frozenset({OK, Code.PERMISSION_DENIED.name})
 
 
 def enter_named(caller: Known, project: str, request: Request) -> Enter:
@@ -32,7 +37,7 @@ def enter_named(caller: Known, project: str, request: Request) -> Enter:
     return enter
 
 
-def order_router(orders: JobOrders) -> APIRouter:
+def order_router(orders: JobOrders, audit_log: AuditLog) -> APIRouter:
     """Return the routes that change jobs."""
     router = APIRouter(prefix="/projects/{project}", tags=["jobs"])
 
@@ -41,12 +46,15 @@ def order_router(orders: JobOrders) -> APIRouter:
         caller: Known,
         enter: Annotated[Enter, Depends(enter_named)],
         cancellation: models.JobNames,
+        request: Request,
     ) -> OrderResults:
         """Cancel up to 500 jobs; each has its own result, and one refusal stops no other.
 
         The project ``-`` permits the jobs of all projects of the caller.
         """
-        return orders.cancel_all(cancellation.names, enter, by=caller.name)
+        results = orders.cancel_all(cancellation.names, enter, by=caller.name)
+        _audit(audit_log, caller, request.state.call.address, results)
+        return results
 
     @router.post("/jobs/{job}:cancel")
     def cancel_job(caller: Known, project: Submittable, job: str) -> Nothing:
@@ -66,3 +74,18 @@ def order_router(orders: JobOrders) -> APIRouter:
         return Nothing()
 
     return router
+
+
+def _audit(audit_log: AuditLog, caller: Caller, address: str, results: OrderResults) -> None:
+    """Log each job of one call: the entry of the call itself has no names."""
+    for result in results.results:
+        if result.code in _AUDITED:
+            audit_log.add(
+                caller=caller.name,
+                credential=caller.credential,
+                address=address,
+                method="POST /trainshed/v1/projects/{project}/jobs/{job}:cancel",
+                resource=f"/trainshed/v1/{result.name}:cancel",
+                project=ResourceName.parse(result.name).project,
+                status=result.code,
+            )
