@@ -67,7 +67,7 @@ function stateOf(text: string, onText: (text: string) => void): EditorState {
       lineNumbers(), history(), drawSelection(), indentOnInput(), bracketMatching(), highlightActiveLine(),
       highlightSelectionMatches(), lintGutter(), yaml(), indentUnit.of("  "),
       syntaxHighlighting(COLOURS), THEME, keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap]),
-      EditorView.contentAttributes.of({ "aria-label": "Text of the job", spellcheck: "false" }),
+      EditorView.contentAttributes.of({ "aria-label": "Text of the job", spellcheck: "false", tabindex: "0" }),
       EditorView.updateListener.of((update) => update.docChanged && onText(update.state.doc.toString())),
     ],
   });

@@ -1,0 +1,130 @@
+"""Every page and state in both themes: accessible, without a fault, from routes that are public."""
+
+import re
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from console.browser import take_picture
+from console.documents import create_study, simulated_job, study
+from e2e.every_route import DOCUMENT
+from e2e.support import PROJECT, submit
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+#: The words of each page's address, and a text that it shows when it is complete.
+PAGES = {
+    "queue": ("", "rows"),
+    "queue-ended": ("?show=ended", "row"),
+    "queue-empty": ("?q=nothing-has-this-name", "matches the filter"),
+    "job": (f"jobs/{PROJECT}/{{running}}", "Job is running"),
+    "job-failed": (f"jobs/{PROJECT}/{{failed}}", "FAILED"),
+    "job-waiting": (f"jobs/{PROJECT}/{{waiting}}", "CAPACITY"),
+    "job-environment": (f"jobs/{PROJECT}/{{running}}?tab=environment", "Environment"),
+    "job-spec": (f"jobs/{PROJECT}/{{running}}?tab=spec", "workerPoolSpecs"),
+    "job-missing": (f"jobs/{PROJECT}/1", "Search all jobs"),
+    "compare": (
+        f"compare?left={PROJECT}/{{running}}&right={PROJECT}/{{failed}}",
+        "Two jobs side by side",
+    ),
+    "study": (f"studies/{PROJECT}/{{study}}", "trial"),
+    "nodes": ("nodes", "4 nodes"),
+    "nodes-table": ("nodes?view=table", "4 nodes"),
+    "submit": (f"submit?from={PROJECT}/{{running}}", "No problems."),
+    "settings": ("settings", "Settings"),
+    "missing": ("no-such-page", "There is no such page"),
+}
+
+
+@pytest.fixture(scope="module")
+def ids(simulated):
+    """The ids of a job that runs, one that failed, one that waits, and of a study that ended."""
+    running = submit(simulated, simulated_job("running", gpus=4, workers=5))
+    failed = submit(simulated, simulated_job("failed", "runs=0", "exit=3"))
+    waiting = submit(simulated, simulated_job("waiting", gpus=4, workers=1))
+    ended = create_study(simulated, study("digits", trials=4, parallel=4))
+    simulated.wait_for(f"/v1/{running}", {"JOB_STATE_RUNNING"})
+    simulated.wait_for(f"/v1/{failed}", {"JOB_STATE_FAILED"})
+    simulated.wait_for(f"/v1/{ended}", {"JOB_STATE_SUCCEEDED"})
+    names = {"running": running, "failed": failed, "waiting": waiting, "study": ended}
+    yield {key: name.rpartition("/")[2] for key, name in names.items()}
+    for name in (running, waiting):
+        simulated.call("POST", f"/v1/{name}:cancel", {})
+
+
+@pytest.fixture(scope="module")
+def called():
+    """The requests of all pages, for the last test."""
+    return set()
+
+
+def open_page(visitor, name, ids):
+    address, text = PAGES[name]
+    page = visitor.open("/console/" + address.format(**ids))
+    expect(page.get_by_text(re.compile(re.escape(text), re.IGNORECASE)).first).to_be_visible()
+    expect(page.get_by_text(re.compile("^(Loading|Reading)"))).to_have_count(0)
+    return page
+
+
+@pytest.fixture
+def opened(simulated, visit, ids, name, theme):
+    """A visitor in a theme, and its page."""
+    visitor = visit(simulated, color_scheme=theme)
+    return visitor, open_page(visitor, name, ids)
+
+
+def find_violations(page):
+    """Return a line for each element at which a rule of axe finds a fault."""
+    results = Axe().run(page, options=RULES).response
+    return [
+        f"{violation['id']}: {node['target']} {node['html'][:160]}"
+        for violation in results["violations"]
+        for node in violation["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_page_is_accessible(opened, called, name, theme):
+    visitor, page = opened
+    if theme == "light":
+        take_picture(page, f"page-{name}")
+    called.update(visitor.requests)
+    assert find_violations(page) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_sign_in_page_is_accessible(simulated, visit, theme):
+    page = visit(simulated, token=None, color_scheme=theme).open()
+    expect(page.get_by_label("Token")).to_be_visible()
+    assert find_violations(page) == []
+
+
+def test_a_narrow_window_and_large_text_need_no_sideways_scrolling(simulated, visit, ids):
+    """A phone, and 200 % zoom of a small window: the queue and a job still fit."""
+    visitor = visit(simulated)
+    for name in ("queue", "job"):
+        page = open_page(visitor, name, ids)
+        page.set_viewport_size({"width": 390, "height": 800})
+        page.wait_for_timeout(200)
+        take_picture(page, f"narrow-{name}")
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= 390, name
+
+
+def test_every_call_of_a_page_is_a_documented_route(called):
+    """A page shows nothing that no public route gives."""
+    if len(called) < 20:
+        pytest.skip("the tests of the pages, whose requests it needs, did not run")
+    patterns = [
+        (verb.upper(), re.compile("/trainshed/v1" + re.sub(r"\{[^}]*\}", "[^/]+", path) + "$"))
+        for path, verbs in DOCUMENT["paths"].items()
+        for verb in verbs
+    ]
+    for method, path in sorted(called):
+        bare = path.partition("?")[0]
+        if bare.startswith("/console/"):
+            continue
+        assert any(verb == method and pattern.match(bare) for verb, pattern in patterns), path
