@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from api.support import CALLERS, WAIT_S_MAX, Seen, application, method, recognise
 from trainshed.api.call import RawMethod
-from trainshed.api.log_stream import _read_lines
+from trainshed.api.log_stream import _read_lines, stream_pieces
 from trainshed.api.storage_call import StorageCall, blocking
 from trainshed.model.access import AccessRole
 
@@ -124,8 +124,30 @@ def test_whoever_follows_a_log_and_goes_is_followed_by_nobody():
 
     async def native(scope, receive, send):
         assert scope["state"]["caller"] == CALLERS["demo"]
-        body = _read_lines(log, follow=True, tail=None)
+        body = _read_lines(log, follow=True, starts=())
         await StreamingResponse(body)(scope, receive, send)
 
     called(application([], native=native), [BODY, GONE], verb="GET", path="/trainshed/v1/logs")
     assert log.reads <= 1
+
+
+def test_a_search_whose_reader_goes_ends():
+    has_ended = threading.Event()
+
+    def search():
+        try:
+            while True:
+                yield b"x"
+        finally:
+            has_ended.set()
+
+    async def admit():
+        return CALLERS["demo"]
+
+    async def native(scope, receive, send):
+        stream = stream_pieces(search(), admit)
+        await anext(stream)
+        await StreamingResponse(stream)(scope, receive, send)
+
+    called(application([], native=native), [BODY, GONE], verb="GET", path="/trainshed/v1/logs")
+    assert has_ended.wait(WAIT_S_MAX)

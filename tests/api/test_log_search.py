@@ -287,7 +287,7 @@ def test_a_search_rests_between_its_turns_while_other_calls_run(monkeypatch, cal
         rested_s.append(seconds)
 
     async def read():
-        pieces = iter([b"x" * (log_stream.TURN_BYTES + 1)] * 4)
+        pieces = (b"x" * (log_stream.TURN_BYTES + 1) for _ in range(4))
         return [data async for data in log_stream.stream_pieces(pieces, admit=None)]
 
     monkeypatch.setattr(log_stream, "THREADS", SimpleNamespace(calls=calls))

@@ -1,7 +1,8 @@
 """Streams a job's log line by line, while the caller's token is valid."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from time import monotonic
 from typing import Final
 
@@ -67,35 +68,62 @@ def stream_lines(
 
 
 def stream_pieces(
-    pieces: Iterator[bytes], admit: Callable[[], Awaitable[Caller]]
+    pieces: Generator[bytes, None, None], admit: Callable[[], Awaitable[Caller]]
 ) -> AsyncIterator[bytes]:
     """Yield pieces that are made in a thread, turn by turn; none is made after the reader left.
 
     An empty piece only lets the turn end.
     """
-    return while_admitted(_take_turns(pieces), admit)
+    return while_admitted(_take_turns(_Turns(pieces)), admit)
 
 
-async def _take_turns(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def _take_turns(turns: "_Turns") -> AsyncIterator[bytes]:
     is_over = False
-    while not is_over:
-        begin_s = monotonic()
-        data, is_over = await LOG_THREADS.run(_take_turn, pieces)
-        took_s = monotonic() - begin_s
-        yield data
-        if THREADS.calls and not is_over:
-            await anyio.sleep(REST_TURNS * min(took_s, 2 * TURN_S))
+    try:
+        while not is_over:
+            begin_s = monotonic()
+            data, is_over = await LOG_THREADS.run(turns.take)
+            took_s = monotonic() - begin_s
+            yield data
+            if THREADS.calls and not is_over:
+                await anyio.sleep(REST_TURNS * min(took_s, 2 * TURN_S))
+    finally:
+        turns.close()
 
 
-def _take_turn(pieces: Iterator[bytes]) -> tuple[bytes, bool]:
-    """Return the pieces of one turn, and whether they were the last."""
-    until_s = monotonic() + TURN_S
-    data = bytearray()
-    for piece in pieces:
-        data += piece
-        if monotonic() > until_s or len(data) > TURN_BYTES:
-            return bytes(data), False
-    return bytes(data), True
+class _Turns:
+    """Makes pieces in turns; a thread may still be in a turn when the reader leaves."""
+
+    def __init__(self, pieces: Generator[bytes, None, None]) -> None:
+        self._pieces = pieces
+        self._lock = threading.Lock()
+        self._is_left = False
+
+    def take(self) -> tuple[bytes, bool]:
+        """Return the pieces of one turn, and whether they were the last."""
+        with self._lock:
+            taken = self._take()
+        if self._is_left:
+            self.close()
+        return taken
+
+    def _take(self) -> tuple[bytes, bool]:
+        until_s = monotonic() + TURN_S
+        data = bytearray()
+        for piece in self._pieces:
+            data += piece
+            if self._is_left or monotonic() > until_s or len(data) > TURN_BYTES:
+                return bytes(data), False
+        return bytes(data), True
+
+    def close(self) -> None:
+        """End the making, and close its files: now, or when the turn of a thread ends."""
+        self._is_left = True
+        if self._lock.acquire(blocking=False):
+            try:
+                self._pieces.close()
+            finally:
+                self._lock.release()
 
 
 async def while_admitted(

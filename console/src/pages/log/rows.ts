@@ -59,7 +59,8 @@ export function isGrave(severity: string): boolean {
 /** Return the rows of an answer. */
 export function readRows(lines: readonly WireLine[]): readonly LogRow[] {
   return lines.map(([number, stamp, task, severity, text, cut, trial]) => ({
-    key: number === null ? `${stamp} ${trial ?? ""} ${task}` : stamp, number, stamp, severity, text, cut,
+    // a damaged line is one of the service with the stamp of the line before it
+    key: number === null || task === "service" ? `${stamp} ${trial ?? ""} ${task} ${number ?? ""}` : stamp, number, stamp, severity, text, cut,
     task: trial ? `trial ${trial} ${task}` : task,
   }));
 }

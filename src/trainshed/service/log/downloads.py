@@ -3,7 +3,7 @@
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -56,7 +56,7 @@ class LogDownloads:
 
 def render_lines(
     lines: Iterable[LogLine], log_format: LogFormat, *, has_times: bool
-) -> Iterator[bytes]:
+) -> Generator[bytes, None, None]:
     """Yield each line as bytes; of a text, ``has_times`` adds the time, task and severity."""
     for line in lines:
         if log_format is LogFormat.JSON_LINES:
@@ -69,7 +69,7 @@ def render_lines(
         yield f"{text}\n".encode("utf-8", "backslashreplace")
 
 
-def compress(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def compress(pieces: Iterable[bytes]) -> Generator[bytes, None, None]:
     """Yield the pieces as gzip; empty ones while there is nothing to send yet."""
     compressor = zlib.compressobj(_LEVEL, wbits=_GZIP_BITS)
     block = bytearray()
