@@ -36,16 +36,18 @@ function wordsFor(node: NodeSummary): OrderWord[] {
 interface ButtonsProps {
   node: NodeSummary;
   onOrder: (order: Order) => void;
+  /** In a row of the table: a cluster's command without its sentence. */
   isNarrow?: boolean;
+  tabIndex?: number;
 }
 
-export function OrderButtons({ node, onOrder, isNarrow }: ButtonsProps) {
+export function OrderButtons({ node, onOrder, isNarrow, tabIndex = 0 }: ButtonsProps) {
   if (node.orderCommand) return <ClusterCommand command={node.orderCommand} isNarrow={isNarrow ?? false} />;
   if (!isAdministrator()) return null;
   return (
     <span class="orders">
       {wordsFor(node).map((word) => (
-        <button key={word} type="button" aria-label={`${word} ${node.name}`} onClick={() => onOrder({ word, node })}>{word}</button>
+        <button key={word} type="button" tabIndex={tabIndex} aria-label={`${word} ${node.name}`} onClick={() => onOrder({ word, node })}>{word}</button>
       ))}
     </span>
   );

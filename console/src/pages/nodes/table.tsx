@@ -20,7 +20,7 @@ function columnsOf(onOrder: (order: Order) => void): Column<NodeSummary>[] {
   return [
     { id: "name", title: "Node", width: "minmax(9rem, 2fr)", isSortable: true, cell: (node) => node.name },
     { id: "state", title: "State", width: "9rem", isSortable: true, cell: (node) => <StateMark state={node.state} /> },
-    { id: "orders", title: "Orders", width: "12rem", cell: (node) => <OrderButtons node={node} onOrder={onOrder} isNarrow /> },
+    { id: "orders", title: "Orders", width: "12rem", cell: (node, isActive) => <OrderButtons node={node} onOrder={onOrder} tabIndex={isActive ? 0 : -1} isNarrow /> },
     { id: "gpus", title: "GPUs", width: "minmax(13rem, 2fr)", cell: (node) => <span title={describeGpus(node)}>{describeGpus(node)}</span> },
     { id: "jobs", title: "Jobs", width: "minmax(8rem, 2fr)", cell: (node) => <span title={(node.jobs ?? []).join("\n")}>{(node.jobs ?? []).map(jobTitle).join(", ")}</span> },
     { id: "replicas", title: "Replicas", width: "5rem", isNumber: true, isSortable: true, cell: (node) => node.replicas },

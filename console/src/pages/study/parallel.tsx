@@ -1,6 +1,6 @@
 /** Parallel coordinates: a line for each trial; dragging along an axis keeps the lines that cross the range. */
 
-import { useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 
 import { formatCount, formatNumber, formatPlural } from "../../core/format";
 import { rankShares, scaleColour } from "../../core/scale_colours";
@@ -37,6 +37,8 @@ export default function Parallel({ view, ranges, onRanges }: ParallelProps) {
       latest.current.onRanges(changed);
     });
   };
+  const chosen = lines.find(({ trial }) => trial.number === view.chosen);
+  useEffect(() => chart.current?.setOption(chosenOption(axes, chosen)), [chosen, version]);
   const set = (next: Ranges): void => {
     onRanges(next);
     if (chart.current) showRanges(chart.current, axes, next);
@@ -73,14 +75,23 @@ function optionOf(axes: readonly StudyAxis[], lines: readonly Rated[], view: Stu
   // the best lines are drawn last, over the others
   const data = lines.map(({ trial }, index) => ({
     value: axes.map((axis) => valueOn(axis, trial) ?? "-"),
-    lineStyle: { color: scaleColour(shares[index] ?? 0, dark), width: trial.number === view.chosen ? 4 : 1 },
+    lineStyle: { color: scaleColour(shares[index] ?? 0, dark) },
   })).reverse();
   return {
     animation: false,
     parallel: { left: 50, right: 60, top: 40, bottom: 20, parallelAxisDefault: axisDefaults(colours) },
     parallelAxis: axes.map((axis, dim) => axisOption(axis, dim, numbersOn(axis, lines))),
-    series: [{ type: "parallel", data, lineStyle: { opacity }, inactiveOpacity: 0.04, activeOpacity: Math.min(1, opacity + 0.3), progressive: 0, smooth: false }],
+    series: [
+      { id: "trials", type: "parallel", data, lineStyle: { opacity, width: 1 }, inactiveOpacity: 0.04, activeOpacity: Math.min(1, opacity + 0.3), progressive: 0, smooth: false },
+      { id: "chosen", type: "parallel", data: [], lineStyle: { color: colours.text, width: 4, opacity: 1 }, inactiveOpacity: 1, z: 5 },
+    ],
   } as ChartOption;
+}
+
+/** The chosen trial is a series of its own, so that choosing another one draws only that again. */
+function chosenOption(axes: readonly StudyAxis[], chosen: Rated | undefined): ChartOption {
+  const data = chosen ? [axes.map((axis) => valueOn(axis, chosen.trial) ?? "-")] : [];
+  return { series: [{ id: "chosen", data }] } as ChartOption;
 }
 
 function axisDefaults(colours: ChartColours): object {

@@ -1,5 +1,8 @@
 /** The ranges of parallel coordinates as fields: the same by keyboard as by dragging. */
 
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+
 import type { Ranges, StudyAxis } from "../../core/study";
 
 interface RangeProps {
@@ -49,20 +52,40 @@ function WordField({ axis, range, onRange }: FieldProps) {
   );
 }
 
+const LOWEST = -Number.MAX_VALUE;
+const HIGHEST = Number.MAX_VALUE;
+
 function NumberFields({ axis, range, onRange }: FieldProps) {
-  const change = (side: 0 | 1, text: string): void => {
-    const [low, high] = range ?? [-Number.MAX_VALUE, Number.MAX_VALUE];
-    const value = text.trim() === "" ? NaN : Number(text);
-    const fallback = side === 0 ? -Number.MAX_VALUE : Number.MAX_VALUE;
-    const next = Number.isFinite(value) ? value : fallback;
-    const changed: Range = side === 0 ? [next, high] : [low, next];
-    onRange(changed[0] === -Number.MAX_VALUE && changed[1] === Number.MAX_VALUE ? null : changed);
-  };
-  const show = (value: number | undefined): string => (value === undefined || Math.abs(value) === Number.MAX_VALUE ? "" : String(Number(value.toPrecision(6))));
+  const [low, high] = range ?? [LOWEST, HIGHEST];
+  const change = (next: Range): void => onRange(next[0] === LOWEST && next[1] === HIGHEST ? null : next);
   return (
     <>
-      <input aria-label={`${axis.id} at least`} placeholder="from" size={9} value={show(range?.[0])} onChange={(event) => change(0, event.currentTarget.value)} />
-      <input aria-label={`${axis.id} at most`} placeholder="to" size={9} value={show(range?.[1])} onChange={(event) => change(1, event.currentTarget.value)} />
+      <NumberField label={`${axis.id} at least`} placeholder="from" value={low} none={LOWEST} onValue={(value) => change([value, high])} />
+      <NumberField label={`${axis.id} at most`} placeholder="to" value={high} none={HIGHEST} onValue={(value) => change([low, value])} />
     </>
   );
+}
+
+interface NumberProps {
+  label: string;
+  placeholder: string;
+  value: number;
+  /** The value of an empty field. */
+  none: number;
+  onValue: (value: number) => void;
+}
+
+/** A field that keeps what one types until Enter or the next field, also while the page draws itself again. */
+function NumberField({ label, placeholder, value, none, onValue }: NumberProps) {
+  const shown = value === none ? "" : String(Number(value.toPrecision(6)));
+  const text = useSignal(shown);
+  useEffect(() => {
+    text.value = shown;
+  }, [shown]);
+  const commit = (): void => {
+    const typed = text.value.trim() === "" ? none : Number(text.value);
+    if (Number.isFinite(typed)) onValue(typed);
+    else text.value = shown;
+  };
+  return <input aria-label={label} placeholder={placeholder} size={9} value={text.value} onInput={(event) => (text.value = event.currentTarget.value)} onChange={commit} />;
 }

@@ -1,7 +1,7 @@
 /** Two parameters, or a parameter and the metric: a point for each trial, coloured by the metric. */
 
 import { useSignal } from "@preact/signals";
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 
 import { formatNumber, formatPlural, showHidden } from "../../core/format";
 import { rankShares, scaleColour } from "../../core/scale_colours";
@@ -36,6 +36,18 @@ export default function Scatter({ view }: { view: StudyView }) {
   const across = axes.find((axis) => axis.id === chosen.value.x) ?? axes[0];
   const up = axes.find((axis) => axis.id === chosen.value.y) ?? metricAxis;
   const points = useMemo(() => (across && up ? pointsOf(view, across, up) : []), [view.best, across, up]);
+  const chart = useRef<ECharts | null>(null);
+  const marked = points.find(({ rated }) => rated.trial.number === view.chosen);
+  const mark = (): void => {
+    const data = marked ? [[marked.x, marked.y]] : [];
+    chart.current?.setOption({ series: [{ id: "chosen", data }] } as ChartOption);
+  };
+  useEffect(mark, [marked]);
+  const ready = (made: ECharts): void => {
+    chart.current = made;
+    chooseOnClick(points)(made);
+    mark();
+  };
   if (!across || !up) return null;
   const sentence = points.length === 0 ? "No finished trial has both values." : `${up.id} over ${across.id} of ${formatPlural(points.length, "trial")}; the better its ${view.metric.id}, the stronger its colour.`;
   const tools = (
@@ -48,8 +60,8 @@ export default function Scatter({ view }: { view: StudyView }) {
   return (
     <Figure title="Scatter" sentence={sentence} tools={tools} table={table}>
       {points.length > 0 && (
-        <Chart option={(colours, dark) => optionOf(points, across, up, view, colours, dark)} height={280} label={sentence} onReady={chooseOnClick(points)}
-          version={`${across.id} ${up.id} ${view.metric.id} ${view.isLog} ${view.percent} ${view.rated.length} ${view.chosen}`} />
+        <Chart option={(colours, dark) => optionOf(points, across, up, view, colours, dark)} height={280} label={sentence} onReady={ready}
+          version={`${across.id} ${up.id} ${view.metric.id} ${view.isLog} ${view.percent} ${view.rated.length}`} />
       )}
     </Figure>
   );
@@ -77,7 +89,7 @@ function optionOf(points: readonly Point[], across: StudyAxis, up: StudyAxis, vi
   const data = points.map(({ rated, x, y }, index) => {
     const colour = scaleColour(shares[index] ?? 0, dark);
     const isEarly = rated.trial.stoppedEarly;
-    return { value: [x, y], symbolSize: rated.trial.number === view.chosen ? 14 : 7, itemStyle: { color: isEarly ? colours.ground : colour, borderColor: colour, borderWidth: isEarly ? 1.5 : 0, opacity: points.length > 2000 ? 0.4 : 0.8 } };
+    return { value: [x, y], symbolSize: 7, itemStyle: { color: isEarly ? colours.ground : colour, borderColor: colour, borderWidth: isEarly ? 1.5 : 0, opacity: points.length > 2000 ? 0.4 : 0.8 } };
   });
   return {
     animation: false,
@@ -85,7 +97,10 @@ function optionOf(points: readonly Point[], across: StudyAxis, up: StudyAxis, vi
     xAxis: { ...axisOption(across, colours), name: across.id, nameLocation: "middle", nameGap: 28 },
     yAxis: { ...axisOption(up, colours) },
     tooltip: { trigger: "item", renderMode: "richText", formatter: (item: { dataIndex: number }) => describePoint(points[item.dataIndex], across, up, view) },
-    series: [{ type: "scatter", data, progressive: 0 }],
+    series: [
+      { id: "trials", type: "scatter", data, progressive: 0 },
+      { id: "chosen", type: "scatter", data: [], symbolSize: 16, silent: true, itemStyle: { color: "transparent", borderColor: colours.text, borderWidth: 2.5 } },
+    ],
   } as ChartOption;
 }
 

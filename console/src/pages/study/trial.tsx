@@ -48,10 +48,10 @@ export function TrialDetail({ name, trial, isLeader }: { name: StudyName; trial:
   );
 }
 
-export function TrialLinks({ name, trial }: { name: StudyName; trial: TrialSummary }) {
+export function TrialLinks({ name, trial, tabIndex = 0 }: { name: StudyName; trial: TrialSummary; tabIndex?: number }) {
   return (
     <>
-      {trial.job && <a href={jobPath(name.project, trial.job)}>job</a>} <a href={trialLogPath(name, trial)}>log</a>
+      {trial.job && <a href={jobPath(name.project, trial.job)} tabIndex={tabIndex}>job</a>} <a href={trialLogPath(name, trial)} tabIndex={tabIndex}>log</a>
     </>
   );
 }

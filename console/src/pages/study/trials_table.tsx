@@ -43,7 +43,7 @@ function columnsOf(view: StudyView, name: StudyName): TrialColumn[] {
     ...parameters.map((id) => valueColumn(`parameters.${id}`, id, (trial) => trial.parameters[id] ?? null)),
     { ...valueColumn("seconds", "seconds", secondsOf), width: "6rem" },
     { id: "why", title: "Why", width: "minmax(14rem, 2fr)", value: describeWhy, cell: (trial) => <span title={trial.earlyStop?.reason ?? describeWhy(trial)}>{describeWhy(trial)}</span> },
-    { id: "links", title: "Log", width: "11rem", value: () => null, cell: (trial) => <><TrialLinks name={name} trial={trial} /> <button type="button" class="link" onClick={() => void copyText(listArguments(trial), "arguments")}>arguments</button></> },
+    { id: "links", title: "Log", width: "11rem", value: () => null, cell: (trial, isActive) => <><TrialLinks name={name} trial={trial} tabIndex={isActive ? 0 : -1} /> <button type="button" class="link" tabIndex={isActive ? 0 : -1} onClick={() => void copyText(listArguments(trial), "arguments")}>arguments</button></> },
   ];
 }
 
