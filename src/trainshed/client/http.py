@@ -69,6 +69,23 @@ class Server:
             for line in _lines(answer):
                 yield json.loads(line)
 
+    def events(self, path: str, query: Mapping[str, object]) -> Iterator[tuple[str, Json]]:
+        """Yield the name and the data of each server-sent event as it arrives.
+
+        Raises as ``call`` does, Unreachable also if the server sends nothing for a minute.
+        """
+        with self._open_connection(TIMEOUT_S) as connection:
+            answer = self._send(connection, "GET", path, None, query)
+            if answer.status != http.client.OK:
+                _read(answer.status, answer.read())
+            name = ""
+            for line in _lines(answer):
+                word, _, value = line.partition(b": ")
+                if word == b"event":
+                    name = value.decode()
+                elif word == b"data":
+                    yield name, json.loads(value)
+
     def put_file(
         self, path: str, content: BinaryIO, content_type: str, query: Mapping[str, object]
     ) -> Json:

@@ -21,6 +21,7 @@ from trainshed.client.faults import Json
 EXAMPLE = """\
   trainshed jobs list
   trainshed jobs list --state running,queued --since 2d
+  trainshed jobs list --watch
   trainshed jobs list --format "value(name,state)" --limit 5"""
 
 #: The largest page that the server gives.
@@ -70,6 +71,12 @@ def parser(prog: str) -> flags.Parser:
     add("--user NAME", "Only jobs that this user submitted")
     add("--label KEY[:VALUE]", "Only jobs with this label")
     add("--all-projects", "Jobs of all projects that the caller may see", action="store_true")
+    add(
+        "--watch",
+        "Only jobs that have not ended: print a line for each, and again whenever it changes, "
+        "until Ctrl-C",
+        action="store_true",
+    )
     flags.add_list_flags(parser)
     flags.add_client_flags(parser, projected=True)
     return parser
@@ -97,6 +104,11 @@ def run(request: flags.Request) -> int:
         "since": args.since,
     }
     order = flags.list_flags_of(args)
+    if args.watch:
+        from trainshed.cli.jobs import jobs_follow
+
+        jobs_follow.check_flags(args, order)
+        return jobs_follow.follow(context, args, KINDS.get(args.kind))
     path = list_path("-" if args.all_projects else context.project)
     rows = list(_rows(context, path, filters, order))
     if not rows and args.format == "text":

@@ -520,6 +520,7 @@ complete -c trainshed -n '_shtab_trainshed_using jobs list' -l kind -xka "ai-pla
 complete -c trainshed -n '_shtab_trainshed_using jobs list' -l user -x -d 'Only jobs that this user submitted'
 complete -c trainshed -n '_shtab_trainshed_using jobs list' -l label -x -d 'Only jobs with this label'
 complete -c trainshed -n '_shtab_trainshed_using jobs list' -l all-projects -d 'Jobs of all projects that the caller may see'
+complete -c trainshed -n '_shtab_trainshed_using jobs list' -l watch -d 'Only jobs that have not ended: print a line for each, and again whenever it changes, until Ctrl-C'
 complete -c trainshed -n '_shtab_trainshed_using jobs list' -l filter -x -d 'Comparisons that must all hold, such as: state=RUNNING labels.team:vision createTime>2026-01-31 NOT displayName~^test; operators = != : ~ < <= > >='
 complete -c trainshed -n '_shtab_trainshed_using jobs list' -l limit -x -d 'Show at most N'
 complete -c trainshed -n '_shtab_trainshed_using jobs list' -l sort-by -x -d 'Sort by fields; ~FIELD in descending order'

@@ -58,7 +58,10 @@ class LogMark(NamedTuple):
 
 @dataclass(slots=True)
 class QueueWatch:
-    """Finds changed jobs in the lists of projects."""
+    """Finds changed jobs in the lists of projects.
+
+    A job that was added and ended between two looks is not found: it was never open in one.
+    """
 
     store: Store
     _before: Mapping[int, JobMark] | None = None
