@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from benchmarks.console.chromium import find_chromium, keep_sign_in, running_chromium
+from PIL import Image
 from playwright.sync_api import Page, expect
 
 from server_process import Waiting
@@ -17,6 +18,9 @@ from server_process import Waiting
 DEADLINE_MS = int(os.environ.get("TRAINSHED_CONSOLE_DEADLINE_MS", "60000"))
 #: Where tests leave pictures of what they saw; git ignores the folder.
 PICTURES = Path(__file__).parents[2] / "build" / "console"
+#: The pictures of docs/how-to/console.md.
+GUIDE_PICTURES = Path(__file__).parents[2] / "docs" / "images"
+OF_THE_GUIDE = ("queue-why", "submit-change", "log-hit", "nodes-maintain", "study", "job-failed")
 WIDTH, HEIGHT = 1280, 800
 #: Chromium's own words for an answer with a status of 400 and more; ``_watch`` judges these.
 _STATUS_ERROR = re.compile(r"Failed to load resource: the server responded with a status of \d+")
@@ -128,8 +132,13 @@ def wait_on_page(page, is_so, why=lambda: ""):
 
 
 def take_picture(page, name):
-    """Leave a picture of a page for a person who looks at it."""
+    """Leave a picture of a page for a person who looks at it.
+
+    With UPDATE_PICTURES=1 the pictures of docs/how-to/console.md are replaced too.
+    """
     PICTURES.mkdir(parents=True, exist_ok=True)
     path = PICTURES / f"{name}.png"
     page.screenshot(path=path)
-    return path
+    if name in OF_THE_GUIDE and os.environ.get("UPDATE_PICTURES"):
+        with Image.open(path) as picture:
+            picture.save(GUIDE_PICTURES / f"console-{name}.webp", quality=82, method=6)
