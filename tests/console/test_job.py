@@ -160,3 +160,15 @@ def test_what_is_copied_names_the_job(local, visit, two_jobs):
     expect(page.get_by_text("Copied the gcloud command.")).to_be_visible()
     text = page.evaluate("navigator.clipboard.readText()")
     assert f"custom-jobs describe {two_jobs[0].rpartition('/')[2]} --region=us-central1" in text
+
+
+def test_a_job_that_is_forgotten_while_open_stays_on_the_page(simulated, visit):
+    name = submit(simulated, simulated_job("forgotten", "runs=0.2"))
+    wait_for_state(simulated, name, "SUCCEEDED")
+    page = visit(simulated).open(job_path(name))
+    expect(page.get_by_role("heading", name="forgotten")).to_be_visible()
+    project, job = name.split("/")[1], name.rpartition("/")[2]
+    good(simulated.call("DELETE", f"/trainshed/v1/projects/{project}/jobs/{job}"))
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # opens the stream again
+    expect(page.get_by_text("does not have this job any more")).to_be_visible()
+    expect(page.get_by_role("heading", name="forgotten")).to_be_visible()

@@ -27,7 +27,12 @@ export function DifferenceTable({ caption, left, right, rows, hasRight = true }:
     <section class="compare-table" aria-label={caption}>
       <h2>
         {caption} {hasRight && <span class="hint">{differing === 0 ? "no difference" : `${formatCount(differing)} of ${formatCount(rows.length)} differ`}</span>}
-        {hasRight && differing > 0 && <label class="check"><input type="checkbox" checked={onlyDifferences.value} onChange={(event) => (onlyDifferences.value = event.currentTarget.checked)} /> only differences</label>}
+        {hasRight && differing > 0 && (
+          <label class="check">
+            <input type="checkbox" checked={onlyDifferences.value} onChange={(event) => (onlyDifferences.value = event.currentTarget.checked)} />
+            only differences
+          </label>
+        )}
       </h2>
       {chosen.length > 0 && (
         <div class="scroll">

@@ -12,7 +12,7 @@ import { ErrorNotice } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
 import { StateMark } from "../../ui/state";
 import type { JobDocument } from "../job/data";
-import { readReplicas, type ToldReplica } from "../job/replicas";
+import { readReplicas, type PlannedReplica } from "../job/replicas";
 import { jobResource } from "../log/port";
 import { DifferenceTable } from "./difference_table";
 import { compareTexts, flatten } from "./differences";
@@ -23,7 +23,7 @@ import { machinesOf, timesOf } from "./times";
 interface ComparedJob {
   readonly summary: JobSummary;
   readonly document: JobDocument | null;
-  readonly replicas: readonly ToldReplica[];
+  readonly replicas: readonly PlannedReplica[];
   readonly problem: string;
 }
 
@@ -115,7 +115,14 @@ function EnvironmentDifferences({ left, right, titles }: { left: ComparedJob; ri
     side.replicas.find((replica) => replica.task === chosen)?.variables ?? new Map<string, string>();
   return (
     <>
-      <p><label>Environment of <select value={chosen} onChange={(event) => (task.value = event.currentTarget.value)}>{tasks.map((name) => <option key={name} value={name}>{name}</option>)}</select></label></p>
+      <p>
+        <label>
+          Environment of{" "}
+          <select value={chosen} onChange={(event) => (task.value = event.currentTarget.value)}>
+            {tasks.map((name) => <option key={name} value={name}>{name}</option>)}
+          </select>
+        </label>
+      </p>
       <DifferenceTable caption="Environment" left={titles[0]} right={titles[1]} rows={compareTexts(variablesOf(left), variablesOf(right))} />
     </>
   );

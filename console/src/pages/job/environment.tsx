@@ -11,7 +11,7 @@ import { useResource } from "../../ui/resource";
 import { DifferenceTable } from "../compare/difference_table";
 import { compareTexts } from "../compare/differences";
 import type { JobStore } from "./data";
-import { exportLines, otherParts, readReplicas, type ToldReplica } from "./replicas";
+import { exportLines, otherParts, readReplicas, type PlannedReplica } from "./replicas";
 
 export function Environment({ store, summary }: { store: JobStore; summary: JobSummary }) {
   const attempt = useSignal(summary.attempt);
@@ -23,7 +23,11 @@ export function Environment({ store, summary }: { store: JobStore; summary: JobS
   return (
     <section class="environment" aria-label="Environment">
       {summary.attempt > 1 && (
-        <label>Attempt <input type="number" min={1} max={summary.attempt} value={attempt.value} onChange={(event) => (attempt.value = Number(event.currentTarget.value) || summary.attempt)} /></label>
+        <label>
+          Attempt{" "}
+          <input type="number" min={1} max={summary.attempt} value={attempt.value}
+            onChange={(event) => (attempt.value = Number(event.currentTarget.value) || summary.attempt)} />
+        </label>
       )}
       <p class="hint">What the server sent to the engine {content.engine} for attempt {content.attempt}. Secrets are not shown.</p>
       <Replicas manifest={content} />
@@ -57,7 +61,7 @@ function Replicas({ manifest }: { manifest: Manifest }) {
   );
 }
 
-function Tables({ first, second }: { first: ToldReplica; second: ToldReplica | null }) {
+function Tables({ first, second }: { first: PlannedReplica; second: PlannedReplica | null }) {
   const none = new Map<string, string>();
   const tables = [
     ["Environment variables", first.variables, second?.variables ?? none],
@@ -73,7 +77,7 @@ function Tables({ first, second }: { first: ToldReplica; second: ToldReplica | n
   );
 }
 
-function ReplicaChoice(props: { label: string; replicas: readonly ToldReplica[]; value: string; none?: boolean; onChange: (task: string) => void }) {
+function ReplicaChoice(props: { label: string; replicas: readonly PlannedReplica[]; value: string; none?: boolean; onChange: (task: string) => void }) {
   return (
     <label>
       {props.label}{" "}

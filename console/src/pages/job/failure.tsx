@@ -31,9 +31,9 @@ export function useFailure(store: JobStore, summary: JobSummary): JobFailure | "
   let failure = failures.get(store);
   if (!failure) failures.set(store, (failure = signal(isFailed ? "loading" : null)));
   useEffect(() => {
-    const known = failures.get(store);
-    if (!isFailed || !known || (known.peek() !== "loading" && known.peek() !== null)) return;
-    void readFailure(store, summary).then((value) => (known.value = value));
+    const own = failures.get(store);
+    if (!isFailed || !own || (own.peek() !== "loading" && own.peek() !== null)) return;
+    void readFailure(store, summary).then((value) => (own.value = value));
   }, [store, isFailed]);
   return isFailed ? failure.value : null;
 }

@@ -43,7 +43,10 @@ export function Header({ store, summary }: HeaderProps) {
         {labels.map(([key, value]) => <span key={key} class="job-label">{showHidden(`${key}: ${String(value)}`)}</span>)}
         {isStudy(summary, content) && <a href={studyPath(store.project, store.job)}>Trials and charts of this study</a>}
       </p>
-      {order.value && <OrderDialog order={order.value} store={store} summary={summary} labels={labels.map(([key, value]) => [key, String(value)])} onClose={() => (order.value = null)} onDone={document.reload} />}
+      {order.value && (
+        <OrderDialog order={order.value} store={store} summary={summary} labels={labels.map(([key, value]) => [key, String(value)])}
+          onClose={() => (order.value = null)} onDone={document.reload} />
+      )}
     </header>
   );
 }
@@ -96,7 +99,10 @@ function Orders({ store, summary, document, onOrder }: OrdersProps) {
       <Menu label="More" title="Labels, delete, compare">
         <a href={`/console/compare?left=${encodeURIComponent(`${store.project}/${store.job}`)}`}>Compare with another job</a>
         {maySubmit() && !isFixed && <button type="button" data-close onClick={() => onOrder("label")}>Labels…</button>}
-        {maySubmit() && !isFixed && <button type="button" data-close disabled={isOpen} title={isOpen ? "Only a job that has ended can be deleted" : undefined} onClick={() => onOrder("delete")}>Delete…</button>}
+        {maySubmit() && !isFixed && (
+          <button type="button" data-close disabled={isOpen} title={isOpen ? "Only a job that has ended can be deleted" : undefined}
+            onClick={() => onOrder("delete")}>Delete…</button>
+        )}
       </Menu>
     </span>
   );

@@ -4,8 +4,8 @@ import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useMemo } from "preact/hooks";
 
-import { jobPath, type Route } from "../../core/route";
-import { navigate, setQuery } from "../../core/router";
+import type { Route } from "../../core/route";
+import { setQuery } from "../../core/router";
 import { readChoice, writeChoice } from "../../net/settings";
 import type { JobSummary } from "../../net/types";
 import { ErrorNotice, Notice } from "../../ui/notice";
@@ -13,6 +13,7 @@ import { readEndEarly } from "../log/port";
 import { LogView } from "../log/view";
 import { isOpenJob, useJob, type JobStore } from "./data";
 import { Environment } from "./environment";
+import { Explanation } from "./explanation";
 import { Failure, useFailure } from "./failure";
 import { Header } from "./header";
 import { Roles } from "./roles";
@@ -57,6 +58,7 @@ export default function JobPage({ route }: { route: Route }) {
       {store.error.value && <ForgottenJob />}
       <WaitingReason store={store} summary={summary} />
       <Failure store={store} summary={summary} />
+      <Explanation store={store} summary={summary} />
       {areDetailsShown.value && (
         <div class="job-panels">
           <Roles store={store} summary={summary} />
@@ -75,7 +77,12 @@ function MissingJob({ job, store }: { job: string; store: JobStore }) {
     <>
       <h1>{job}</h1>
       <ErrorNotice error={error} retry={() => void store.reload()} />
-      {error.status === 404 && <p>It may have another id, belong to another project, or be deleted. <a href={`/console/?q=${encodeURIComponent(job)}&ended=1`}>Search all jobs</a>.</p>}
+      {error.status === 404 && (
+        <p>
+          It may have another id, belong to another project, or be deleted.{" "}
+          <a href={`/console/?q=${encodeURIComponent(job)}&ended=1`}>Search all jobs</a>.
+        </p>
+      )}
     </>
   );
 }
@@ -109,7 +116,9 @@ function Tabs({ route, store, summary }: TabProps & { route: Route }) {
               onClick={() => setQuery({ tab: tab.id === "log" ? null : tab.id }, { push: true })}>{tab.title}</button>
           ))}
         </div>
-        <button type="button" class="link" aria-expanded={areDetailsShown.value} onClick={toggleDetails}>{areDetailsShown.value ? "Hide replicas and story" : "Show replicas and story"}</button>
+        <button type="button" class="link" aria-expanded={areDetailsShown.value} onClick={toggleDetails}>
+          {areDetailsShown.value ? "Hide replicas and story" : "Show replicas and story"}
+        </button>
       </div>
       <div id="tab-panel" class="job-tab" role="tabpanel" aria-labelledby={`tab-${active.id}`}><View store={store} summary={summary} /></div>
     </>
@@ -121,9 +130,4 @@ function LogTab({ store, summary }: TabProps) {
   const failure = useFailure(store, summary);
   if (failure === "loading") return <p class="loading" role="status">Loading…</p>;
   return <LogView project={store.project} job={store.job} summary={summary} isOpen={isOpenJob(summary)} openAt={failure?.firstError?.stamp ?? null} />;
-}
-
-/** Show the lines of one task in the log. */
-export function showTask(store: JobStore, task: string): void {
-  navigate(`${jobPath(store.project, store.job)}?task=${encodeURIComponent(task)}`);
 }

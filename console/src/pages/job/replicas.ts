@@ -9,7 +9,7 @@ interface Part {
   readonly text: string;
 }
 
-export interface ToldReplica {
+export interface PlannedReplica {
   readonly task: string;
   /** Environment variables by name. */
   readonly variables: ReadonlyMap<string, string>;
@@ -24,7 +24,7 @@ const ELSEWHERE = new Set(["task_name", "env", "argv", "hosts", "role", "index"]
 type Json = Readonly<Record<string, unknown>>;
 
 /** Return the replicas of the plan; none if the manifest has no plan that can be read. */
-export function readReplicas(parts: readonly Part[]): readonly ToldReplica[] {
+export function readReplicas(parts: readonly Part[]): readonly PlannedReplica[] {
   const plan = parseObject(parts.find((part) => part.name === PLAN)?.text);
   const started = byTask(plan.replicas);
   return [...byTask(objectOf(plan.plan).replicas)].map(([task, planned]) =>
@@ -37,7 +37,7 @@ export function otherParts(parts: readonly Part[]): readonly Part[] {
   return parts.filter((part) => part.name !== PLAN);
 }
 
-function readReplica(task: string, planned: Json, started: Json): ToldReplica {
+function readReplica(task: string, planned: Json, started: Json): PlannedReplica {
   const variables = new Map<string, string>();
   for (const [name, value] of entriesOf(planned.env)) variables.set(name, String(value));
   for (const [name, value] of entriesOf(started.env)) variables.set(name, String(value));

@@ -39,7 +39,8 @@ export function FindBox({ controller, choices }: { controller: LogController; ch
   };
   return (
     <span class="log-group log-find" role="search">
-      <input ref={field} id={FIND_ID} type="search" aria-label="Find in the log" placeholder="find in all lines" defaultValue={text} maxLength={1000} spellcheck={false} onInput={onInput} onKeyDown={onKey} />
+      <input ref={field} id={FIND_ID} type="search" aria-label="Find in the log" placeholder="find in all lines" defaultValue={text}
+        maxLength={1000} spellcheck={false} onInput={onInput} onKeyDown={onKey} />
       <HitCount controller={controller} />
       <button type="button" title="Previous hit (N)" aria-label="Previous hit" disabled={!text} onClick={() => void controller.stepHit(-1)}>↑</button>
       <button type="button" title="Next hit (n)" aria-label="Next hit" disabled={!text} onClick={() => void controller.stepHit(1)}>↓</button>

@@ -70,7 +70,8 @@ function LineText({ row, style }: { row: LogRow; style: LineStyle }) {
   return (
     <span class="line-text">
       {splitLine(text, style.raw, style.hitsOf(row)).map((piece, index) => {
-        if (piece.link) return <a key={index} class={piece.classes} href={piece.link} target="_blank" rel="noopener noreferrer">{piece.isHit ? <mark>{piece.text}</mark> : piece.text}</a>;
+        const text = piece.isHit ? <mark>{piece.text}</mark> : piece.text;
+        if (piece.link) return <a key={index} class={piece.classes} href={piece.link} target="_blank" rel="noopener noreferrer">{text}</a>;
         if (piece.isHit) return <mark key={index} class={piece.classes}>{piece.text}</mark>;
         return piece.classes ? <span key={index} class={piece.classes}>{piece.text}</span> : piece.text;
       })}

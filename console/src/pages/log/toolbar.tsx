@@ -36,7 +36,8 @@ export function Toolbar({ controller, choices, isOpen, onJump, onCopy }: Toolbar
         <button type="button" title="Copy the lines on the screen" onClick={onCopy}>Copy</button>
         <DownloadMenu controller={controller} />
         {isOpen && (
-          <button type="button" class={isFollowing ? "log-follow on" : "log-follow"} aria-pressed={isFollowing} title="Stay at the end while the log grows (f)" onClick={() => void controller.toggleFollow()}>
+          <button type="button" class={isFollowing ? "log-follow on" : "log-follow"} aria-pressed={isFollowing}
+            title="Stay at the end while the log grows (f)" onClick={() => void controller.toggleFollow()}>
             <span aria-hidden="true">{isFollowing ? "●" : "○"}</span> {isFollowing ? "following" : "follow"}
           </button>
         )}
@@ -65,9 +66,11 @@ function Filters({ choices, tasks, attempts }: { choices: LogChoices; tasks: rea
     <span class="log-group">
       {trial && <button type="button" title="Show the lines of all trials" onClick={() => setFilter("trial", "")}>trial {trial} ✕</button>}
       <Choice label="Task" value={task} all="all tasks" values={[...names].map((name) => [name, name])} onChange={(value) => setFilter("task", value)} />
-      <Choice label="Least severity" value={severity} all="any severity" values={SEVERITIES.slice(1).map((name) => [name, `${name} and above`])} onChange={(value) => setFilter("severity", value)} />
+      <Choice label="Least severity" value={severity} all="any severity" values={SEVERITIES.slice(1).map((name) => [name, `${name} and above`])}
+        onChange={(value) => setFilter("severity", value)} />
       {(numbers.size > 1 || attempt !== "") && (
-        <Choice label="Attempt" value={attempt} all="all attempts" values={[...numbers].map((number) => [number, `attempt ${number}`])} onChange={(value) => setFilter("attempt", value)} />
+        <Choice label="Attempt" value={attempt} all="all attempts" values={[...numbers].map((number) => [number, `attempt ${number}`])}
+          onChange={(value) => setFilter("attempt", value)} />
       )}
     </span>
   );
