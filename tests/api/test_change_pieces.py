@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+from unittest.mock import MagicMock
 
+from trainshed.api import change_streams
 from trainshed.api.change_streams import (
     PENDING_BYTES_MAX,
     PENDING_MAX,
     ChangeStream,
     make_frame,
+    send_within,
 )
+from trainshed.api.connections import CONNECTION
 from trainshed.service.changes.topics import TopicKind, TopicScope
 
 TOPICS = {
@@ -45,3 +49,19 @@ def test_a_reader_that_is_too_slow_reads_its_topics_again():
         stream.push(b"later;")
         resyncs = b"".join(make_frame("resync", text) for text in TOPICS)
         assert next_piece(stream) == resyncs + b"later;"
+
+
+def test_a_reader_that_reads_nothing_is_disconnected(monkeypatch):
+    monkeypatch.setattr(change_streams, "SEND_S_MAX", 0.01)
+    connection = MagicMock()
+    is_full = asyncio.Event()
+
+    async def send(message):
+        if message["body"]:
+            await is_full.wait()
+
+    bounded_send = send_within({"state": {CONNECTION: connection}}, send)
+    asyncio.run(bounded_send({"body": b""}))
+    assert not connection.cut.called
+    asyncio.run(bounded_send({"body": b"x"}))
+    assert connection.cut.called

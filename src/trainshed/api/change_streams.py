@@ -241,14 +241,14 @@ class ChangeStreamResponse(StreamingResponse):
         try:
             with self._streams.one(self._topics) as stream:
                 self.body_iterator = while_admitted(stream.frames(), self._admit)
-                await super().__call__(scope, receive, _bounded_send(scope, send))
+                await super().__call__(scope, receive, send_within(scope, send))
         except Refusal as refusal:
             response = refusal_response(refusal)
             response.headers["Retry-After"] = str(RETRY_AFTER_S)
             await response(scope, receive, send)
 
 
-def _bounded_send(scope: Scope, send: Send) -> Send:
+def send_within(scope: Scope, send: Send) -> Send:
     """Return a ``send`` that disconnects a client that reads nothing for ``SEND_S_MAX``."""
     connection: Any = scope.get("state", {}).get(CONNECTION)
 
