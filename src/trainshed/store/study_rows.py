@@ -56,7 +56,12 @@ RESULTS_OF_STUDY: Final = (
         TRIALS.c.state,
         TRIALS.c.final,
         TRIALS.c.stopped_early,
+        TRIALS.c.job_uid,
+        TRIALS.c.start_ns,
+        TRIALS.c.end_ns,
         JOBS.c.state.label("job_state"),
+        JOBS.c.start_ns.label("job_start_ns"),
+        JOBS.c.end_ns.label("job_end_ns"),
     )
     .select_from(TRIALS)
     .join(JOBS, JOBS.c.uid == TRIALS.c.job_uid, isouter=True)
@@ -172,8 +177,13 @@ def trial_result(row: Row[Any]) -> TrialResult:
         final=codec.MEASUREMENT.decode(row.final) if row.final else None,
         stopped_early=bool(row.stopped_early),
     )
-    job_state = JobState(row.job_state) if row.job_state else STATE_OF_FORGOTTEN[state]
-    return TrialResult(trial=trial, job_state=job_state)
+    return TrialResult(
+        trial=trial,
+        job_uid=row.job_uid,
+        job_state=JobState(row.job_state) if row.job_state else STATE_OF_FORGOTTEN[state],
+        job_start_time=codec.to_time_or_none(row.job_start_ns if row.job_state else row.start_ns),
+        job_end_time=codec.to_time_or_none(row.job_end_ns if row.job_state else row.end_ns),
+    )
 
 
 def _trial(row: Row[Any], state: TrialState) -> TrialRecord:

@@ -13,6 +13,9 @@ import { useEffect, useRef } from "preact/hooks";
 import { editOf, offsetOf, type Edit } from "../../core/text_places";
 import type { TextViolation } from "../../net/types";
 
+/** More marks make typing slow. */
+const MARKS_MAX = 200;
+
 /** What a page can do with the editor. */
 export interface EditorHandle {
   /** Replace the whole text; the user can undo it. */
@@ -117,7 +120,7 @@ export default function Editor({ text, onText, problems, checkedText, onReady }:
     const current = view.current;
     if (!current || current.state.doc.toString() !== checkedText) return;
     const handle = handleOf(current);
-    const marks = problems.filter((problem) => problem.line).map((problem) => diagnosticOf(checkedText, problem, handle));
+    const marks = problems.filter((problem) => problem.line).slice(0, MARKS_MAX).map((problem) => diagnosticOf(checkedText, problem, handle));
     current.dispatch(setDiagnostics(current.state, marks));
   }, [problems, checkedText]);
   return <div class="editor" ref={parent} />;

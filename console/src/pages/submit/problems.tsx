@@ -4,6 +4,9 @@ import { formatPlural } from "../../core/format";
 import type { TextEdit, TextViolation } from "../../net/types";
 import { sentence } from "../../ui/notice";
 
+/** A text with more problems is no job: the first ones say so. */
+const PROBLEMS_MAX = 100;
+
 interface ProblemsProps {
   problems: readonly TextViolation[];
   onJump: (problem: TextViolation) => void;
@@ -17,7 +20,7 @@ export function Problems({ problems, onJump, onUse }: ProblemsProps) {
     <section aria-label="Problems">
       <h2>{formatPlural(problems.length, "problem")}</h2>
       <ol class="problems">
-        {sorted.map((problem, index) => (
+        {sorted.slice(0, PROBLEMS_MAX).map((problem, index) => (
           <li key={`${problem.field} ${problem.rule} ${index}`}>
             <span class="sign" aria-hidden="true">✕</span>
             <div>
@@ -31,6 +34,7 @@ export function Problems({ problems, onJump, onUse }: ProblemsProps) {
           </li>
         ))}
       </ol>
+      {sorted.length > PROBLEMS_MAX && <p class="hint">And {formatPlural(sorted.length - PROBLEMS_MAX, "more problem")}, shown when these are repaired.</p>}
     </section>
   );
 }

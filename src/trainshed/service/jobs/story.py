@@ -26,11 +26,10 @@ from trainshed.service.jobs.story_answers import (
     JobSummary,
     StudyForecast,
 )
-from trainshed.service.jobs.studies import trial_views
 from trainshed.service.starts.placing import cpu_warnings
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
-from trainshed.store.records.studies import StoredTrial
+from trainshed.store.records.studies import TrialResult
 from trainshed.tuning.ranking import best, objectives
 from trainshed.wire.native_v1 import (
     Waiting,
@@ -41,6 +40,8 @@ from trainshed.wire.native_v1 import (
 from trainshed.wire.times import rfc3339, timestamp
 
 _HOUR_S: Final = 3600.0
+#: The most trials of a study that its story counts.
+TRIALS_MAX: Final = 100_000
 #: Kinds of events whose newest message is part of an explanation.
 _BESIDE: Final = (ACHIEVED, PLANNED, STEPS, OUTCOME)
 #: Why a queued job waits, until the scheduler has considered it.
@@ -94,9 +95,8 @@ class Stories:
         study = record.job.spec.study
         if study is None or record.job.status.state.is_final:
             return None
-        return _ending(
-            self.store, record, study_end(_summarize(study, self.store.trials(record.uid)))
-        )
+        results = self.store.trial_results(record.uid, limit=TRIALS_MAX)
+        return _ending(self.store, record, study_end(_summarize(study, results)))
 
     def explain(self, project: str, job_id: str) -> JobExplanation:
         """Explain the job's state: a sentence, the blocking jobs, and a change that would admit it.
@@ -199,43 +199,47 @@ def study_sentence(store: Store, record: JobRecord) -> str:
     """Return the sentences that explain the state of a tuning job that has not ended."""
     study = record.job.spec.study
     assert study is not None, f"job {record.uid} has no study"  # noqa: S101
-    stored = store.trials(record.uid)
-    if not stored:
+    results = store.trial_results(record.uid, limit=TRIALS_MAX)
+    if not results:
         return "Its first trials are about to be made."
     sentences = [
-        _describe_counts(study, stored),
-        *_describe_leader(store, record, study),
-        *_first_waiting(store, stored),
-        *_forecast_end(store, record, study, stored),
+        _describe_counts(study, results),
+        *_describe_leader(store, record, study, results),
+        *_first_waiting(store, results),
+        *_forecast_end(store, record, study, results),
     ]
     return " ".join(sentences)
 
 
-def _describe_counts(study: StudySpec, stored: Sequence[StoredTrial]) -> str:
+def _describe_counts(study: StudySpec, results: Sequence[TrialResult]) -> str:
     """Return for example ``7 of 24 trials were made: 2 running, 5 succeeded.``."""
-    counts = Counter(_describe_trial_state(trial) for trial in stored)
+    counts = Counter(map(_describe_trial_state, results))
     parts = ", ".join(f"{count} {word}" for word, count in counts.items())
-    return f"{len(stored)} of {study.trial_count_max} trials were made: {parts}."
+    return f"{len(results)} of {study.trial_count_max} trials were made: {parts}."
 
 
-def _describe_trial_state(stored: StoredTrial) -> str:
-    active = "running" if stored.job_state is JobState.RUNNING else "waiting or starting"
-    return _WORDS.get(stored.trial.state, active)
+def _describe_trial_state(result: TrialResult) -> str:
+    active = "running" if result.job_state is JobState.RUNNING else "waiting or starting"
+    return _WORDS.get(result.trial.state, active)
 
 
-def _describe_leader(store: Store, record: JobRecord, study: StudySpec) -> Iterator[str]:
+def _describe_leader(
+    store: Store, record: JobRecord, study: StudySpec, results: Sequence[TrialResult]
+) -> Iterator[str]:
     if len(objectives(study)) != 1:
         return
-    leader = best(study, [view.trial for view in trial_views(store, record)])
+    leader = best(study, [result.trial for result in results])
     if leader is None or leader.final is None:
         return
     values = ", ".join(f"{name} {value:.6g}" for name, value in leader.final.metrics)
-    parameters = ", ".join(f"{name}={text_of(value)}" for name, value in leader.values)
+    whole = store.trials_after(record.uid, after=leader.number - 1, limit=1)
+    pairs = [pair for stored in whole for pair in stored.trial.values]
+    parameters = ", ".join(f"{name}={text_of(value)}" for name, value in pairs)
     yield f"The best so far is trial {leader.number} with {values} ({parameters})."
 
 
-def _first_waiting(store: Store, stored: Sequence[StoredTrial]) -> Iterator[str]:
-    queued = (trial for trial in stored if trial.job_state.waits)
+def _first_waiting(store: Store, results: Sequence[TrialResult]) -> Iterator[str]:
+    queued = (result for result in results if result.job_state.waits)
     first = next(queued, None)
     job = store.job_by_uid(first.job_uid) if first else None
     if first is None or job is None or job.job.explanation is None:
@@ -244,10 +248,10 @@ def _first_waiting(store: Store, stored: Sequence[StoredTrial]) -> Iterator[str]
 
 
 def _forecast_end(
-    store: Store, record: JobRecord, study: StudySpec, stored: Sequence[StoredTrial]
+    store: Store, record: JobRecord, study: StudySpec, results: Sequence[TrialResult]
 ) -> Iterator[str]:
     """Say when the study will end, and what its machines will cost by the catalog's prices."""
-    ending = _ending(store, record, study_end(_summarize(study, stored)))
+    ending = _ending(store, record, study_end(_summarize(study, results)))
     if ending is None:
         return
     low, point, high = map(format_duration, ending.left_s)
@@ -275,12 +279,12 @@ def _ends(value: Interval) -> list[float]:
     return [value.low, value.point, value.high]
 
 
-def _summarize(study: StudySpec, stored: Sequence[StoredTrial]) -> StudySoFar:
+def _summarize(study: StudySpec, results: Sequence[TrialResult]) -> StudySoFar:
     now = datetime.now(tz=UTC)
     times = [
-        (trial.job_state.is_final, ((trial.job_end_time or now) - trial.job_start_time))
-        for trial in stored
-        if trial.job_start_time
+        (result.job_state.is_final, ((result.job_end_time or now) - result.job_start_time))
+        for result in results
+        if result.job_start_time
     ]
     running = tuple(max(0.0, took.total_seconds()) for is_over, took in times if not is_over)
     return StudySoFar(

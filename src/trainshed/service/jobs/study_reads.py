@@ -9,7 +9,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
 from trainshed.model.study import Metric, ParameterSpec, StudySpec
 from trainshed.model.trials import TRIAL_STOPPED_EARLY, EarlyStop, TrialState
-from trainshed.service.jobs.story import Stories
+from trainshed.service.jobs.story import TRIALS_MAX, Stories
 from trainshed.service.jobs.story_answers import Trials
 from trainshed.service.jobs.studies import trial_view
 from trainshed.service.jobs.study_answers import (
@@ -29,8 +29,6 @@ from trainshed.tuning.ranking import objectives, pareto, upward
 from trainshed.tuning.thinning import thin_out
 from trainshed.wire.native_v1 import trial_summary
 
-#: The most trials of a study that its description counts.
-TRIALS_MAX: Final = 100_000
 #: The most trials of a Pareto front in a description.
 LEADERS_MAX: Final = 100
 #: The number of trials below which importances are rough guesses.

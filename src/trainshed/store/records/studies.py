@@ -46,11 +46,14 @@ class StoredTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:
-    """The result of a trial, and the state of its job."""
+    """The result of a trial, and the state and times of its job."""
 
     trial: TrialRecord
     """The trial without its parameters, measurements, times and reason."""
+    job_uid: int
     job_state: JobState
+    job_start_time: datetime | None = None
+    job_end_time: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
