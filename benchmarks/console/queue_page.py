@@ -34,11 +34,14 @@ def measure_queue(browser: Browser, server: Server, jobs: int, seconds: float) -
     """Measure the queue of a server that has ``jobs`` open jobs."""
     size = f"queue of {jobs} jobs"
     paints, usables = zip(*(_first_visit(browser, server) for _ in range(ROUNDS)), strict=True)
-    with measured_session(browser, server.url, server.token) as session, changing(server) as seen:
+    with (
+        measured_session(browser, server.url, server.token) as session,
+        changing(server) as committed,
+    ):
         page = session.new_page()
         page.goto("/console/")
         usable_s(page, "rows")
-        delays = _sightings(page, seen, seconds)
+        delays = _sightings(page, committed, seconds)
         inputs = _inputs(page)
         heap = heap_mb(page)
     return [

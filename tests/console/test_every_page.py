@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from console.browser import take_picture
 from console.documents import create_study, simulated_job, study
-from e2e.every_route import DOCUMENT
+from console.routes import VERBS, find_route
 from e2e.support import PROJECT, submit
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -114,17 +114,14 @@ def test_a_narrow_window_and_large_text_need_no_sideways_scrolling(simulated, vi
         assert width <= 390, name
 
 
-def test_every_call_of_a_page_is_a_documented_route(called):
-    """A page shows nothing that no public route gives."""
+def test_every_call_of_a_page_is_a_documented_route_with_a_command(called):
+    """A page shows nothing that no public route and no command gives."""
     if len(called) < 20:
         pytest.skip("the tests of the pages, whose requests it needs, did not run")
-    patterns = [
-        (verb.upper(), re.compile("/trainshed/v1" + re.sub(r"\{[^}]*\}", "[^/]+", path) + "$"))
-        for path, verbs in DOCUMENT["paths"].items()
-        for verb in verbs
-    ]
-    for method, path in sorted(called):
-        bare = path.partition("?")[0]
-        if bare.startswith("/console/"):
-            continue
-        assert any(verb == method and pattern.match(bare) for verb, pattern in patterns), path
+    root = "/trainshed/v1"
+    calls = {(method, path.partition("?")[0]) for method, path in called}
+    native = {(method, path.removeprefix(root)) for method, path in calls if path.startswith(root)}
+    others = {path for _, path in calls if not path.startswith((f"{root}/", "/console/"))}
+    assert others == set()
+    routes = {call: find_route(*call) for call in native}
+    assert {call for call, route in routes.items() if route not in VERBS} == set()
