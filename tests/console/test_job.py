@@ -127,6 +127,7 @@ def test_replicas_environments_stand_side_by_side(local, visit, two_jobs):
     expect(table.locator("tr.differs")).to_have_count(0)
 
 
+@pytest.mark.full
 def test_the_spec_is_the_document_to_submit_again(local, visit, two_jobs):
     page = visit(local).open(job_path(two_jobs[0]))
     page.get_by_role("tab", name="Log").focus()
@@ -151,6 +152,7 @@ def test_two_jobs_show_what_differs(local, visit, two_jobs):
     expect(page.locator(".compare-heads a").first).to_have_text("run-2")
 
 
+@pytest.mark.full
 def test_what_is_copied_names_the_job(local, visit, two_jobs):
     visitor = visit(local)
     visitor.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=local.url)
@@ -162,6 +164,7 @@ def test_what_is_copied_names_the_job(local, visit, two_jobs):
     assert f"custom-jobs describe {two_jobs[0].rpartition('/')[2]} --region=us-central1" in text
 
 
+@pytest.mark.full
 def test_a_job_that_is_forgotten_while_open_stays_on_the_page(simulated, visit):
     name = submit(simulated, simulated_job("forgotten", "runs=0.2"))
     wait_for_state(simulated, name, "SUCCEEDED")

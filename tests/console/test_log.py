@@ -82,6 +82,7 @@ def test_any_line_is_reached_with_few_elements(page):
     expect(number(page, LENGTH)).to_be_in_viewport()
 
 
+@pytest.mark.full
 def test_a_time_and_the_scrollbar_lead_to_lines(page):
     page.get_by_title("Times:").click()  # UTC
     stamp = (BEGIN_NS + 36_789 * STEP_NS) // 1_000_000
@@ -93,6 +94,7 @@ def test_a_time_and_the_scrollbar_lead_to_lines(page):
     wait_on_page(page, lambda: abs(first_visible(page) - LENGTH // 2) < LENGTH // 50)
 
 
+@pytest.mark.full
 def test_the_wheel_reads_on_without_a_gap(page):
     go_to(page, "25,000")
     expect(page.locator(".line.current")).to_be_in_viewport()
