@@ -5,9 +5,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.log_edge import line, log_edge
-from store.builders import add_study, advance, trial, trial_job
+from store.builders import add_study, advance, go, trial, trial_job
+from trainshed.model.status import JobState
+from trainshed.service.jobs.story import Stories
 from trainshed.service.log import log_rows, windows
 from trainshed.storage import log_segments
+from trainshed.store.base import StoreFault
 from trainshed.store.records.studies import NewTrial
 
 
@@ -122,6 +125,26 @@ def test_a_job_that_is_not_there_and_a_foreign_one_have_no_window(edge, job):
     path = f"{job.job.job_id}/logs:window"
     assert edge.get(path, caller="other").status_code == 403
     assert "no trials" in edge.refusal(path, 404, trial="1")
+
+
+@pytest.mark.parametrize("verb", ["window", "search", "download"])
+def test_without_the_database_a_call_says_so(edge, job, monkeypatch, verb):
+    def away(*_):
+        raise StoreFault("the database does not answer")
+
+    monkeypatch.setattr(Stories, "find", away)
+    answer = edge.get(f"{job.job.job_id}/logs:{verb}", q="x")
+    assert answer.status_code == 503
+    assert "Traceback" not in answer.text
+
+
+def test_the_log_of_a_job_that_was_forgotten_meanwhile_is_missing(edge):
+    record = edge.add_job()
+    go(edge.store, record.uid, JobState.CANCELLED)
+    edge.store.delete_job(record.uid)
+    for verb in ("window", "search", "download"):
+        path = f"{record.job.job_id}/logs:{verb}"
+        assert f"no job {record.job.job_id}" in edge.refusal(path, 404, q="x")
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])

@@ -269,3 +269,7 @@ def test_attempts_in_folders_of_their_own_are_numbered_by_their_stamps(tmp_path)
         (6, 13),
     ]
     assert [tuple(one) for one in log.attempts] == [(1, 1, 2), (2, 3, 2), (3, 5, 2)]
+    segments = JobLog(here, (there,)).segments(UID)
+    there.rename(tmp_path / "gone")
+    assert NumberedLog(segments, LineIndex()).count_lines(lambda: False)
+    assert open_log(here, also=(there,)).total == 4

@@ -22,7 +22,7 @@ NDJSON: Final = "application/x-ndjson"
 TURN_S: Final = 0.02
 TURN_BYTES: Final = 1 << 18
 #: While other calls run, a reader rests for so many times its turn: both need the interpreter.
-REST_TURNS: Final = 9
+REST_TURNS: Final = 19
 #: Seconds between two reads of a quiet job's log.
 FOLLOW_S = 0.2
 #: Seconds between two checks of the token of a stream's caller.

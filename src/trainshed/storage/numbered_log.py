@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from trainshed.files.beneath import NOT_A_FILE, Beneath
@@ -244,9 +245,11 @@ class NumberedLog:
 def _sizes(segments: Sequence[LogSegment]) -> Iterator[tuple[LogSegment, int]]:
     """Yield the segments that still exist, with their sizes in bytes."""
     with ExitStack() as held:
-        roots = {root: held.enter_context(Beneath(root)) for root in {s.root for s in segments}}
+        roots: dict[Path, Beneath] = {}
         for segment in segments:
             try:
+                if segment.root not in roots:
+                    roots[segment.root] = held.enter_context(Beneath(segment.root))
                 size = roots[segment.root].stat(segment.name).st_size
             except OSError as error:
                 if error.errno not in NOT_A_FILE:
