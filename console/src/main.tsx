@@ -20,7 +20,7 @@ import { focusContent } from "./ui/focus";
 import { Frame } from "./ui/frame";
 import { startKeys } from "./ui/keys";
 import { lazy } from "./ui/lazy";
-import { Notice, sentence } from "./ui/notice";
+import { announce, Notice, sentence } from "./ui/notice";
 
 type Page = ComponentType<{ route: Route }>;
 
@@ -115,10 +115,20 @@ async function start(): Promise<void> {
   }
 }
 
+/** A refusal that no component shows still gets its sentence. */
+function showRefusals(): void {
+  addEventListener("unhandledrejection", (event) => {
+    if (!(event.reason instanceof ApiError)) return;
+    event.preventDefault();
+    announce("error", sentence(event.reason.message));
+  });
+}
+
 const body = document.getElementById("console") as HTMLElement;
 startRouter();
 startKeys();
 startClock();
 followOtherTabs();
+showRefusals();
 render(<Starting />, body);
 void start().then(() => render(<Console />, body));

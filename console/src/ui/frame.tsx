@@ -9,11 +9,11 @@ import { navigate, route } from "../core/router";
 import { outage } from "../net/connection";
 import { ALL_PROJECTS, chooseProject, loadProjects, project, projects } from "../net/project";
 import { session } from "../net/session";
-import { signOut } from "../net/signin";
 import { liveness } from "../net/stream";
 import { KeysHelp, openKeysHelp, useKeys } from "./keys";
 import { Menu } from "./menu";
 import { Notice, Toasts } from "./notice";
+import { leave } from "./sign_out";
 import { chooseTheme, theme, THEMES } from "./theme";
 
 const PAGES = [
@@ -124,8 +124,8 @@ function UserMenu() {
       </fieldset>
       <a href="/console/settings">Settings</a>
       <button type="button" data-close onClick={openKeysHelp}>Keys <kbd>?</kbd></button>
-      {user && !user.anonymous && <button type="button" data-close onClick={() => void signOut()}>Sign out</button>}
-      {user && !user.anonymous && <button type="button" data-close onClick={() => void signOut(true)}>Sign out everywhere</button>}
+      {user && !user.anonymous && <button type="button" data-close onClick={() => void leave(false)}>Sign out</button>}
+      {user && !user.anonymous && <button type="button" data-close onClick={() => void leave(true)}>Sign out everywhere</button>}
       {user && <p class="about">Trainshed {user.version}</p>}
     </Menu>
   );
@@ -147,7 +147,7 @@ function Banners() {
       )}
       {isOld && (
         <Notice tone="info">
-          The server has a newer version of this page. <a href={location.href} target="_self">Load it</a>
+          The server has a newer version of this page. <button type="button" class="link" onClick={() => location.reload()}>Load it</button>
         </Notice>
       )}
     </>

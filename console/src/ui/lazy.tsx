@@ -34,7 +34,7 @@ export function lazy<P extends object>(load: () => Promise<PageModule<P>>): Comp
       const Page = ready;
       return <Page {...props} />;
     }
-    if (failed) return <Notice tone="error">This part of the page could not be loaded. <a href={location.href} target="_self">Load it again</a></Notice>;
+    if (failed) return <Notice tone="error">This part of the page could not be loaded. <button type="button" class="link" onClick={() => location.reload()}>Load it again</button></Notice>;
     return <p class="loading" role="status">Loading…</p>;
   };
 }

@@ -1,8 +1,8 @@
 /** Choices that this browser keeps, and its sign-in. */
 
 import { session } from "../../net/session";
-import { signOut } from "../../net/signin";
 import { keysEnabled, openKeysHelp, setKeysEnabled } from "../../ui/keys";
+import { leave } from "../../ui/sign_out";
 import { chooseTheme, theme, THEMES } from "../../ui/theme";
 import { Time } from "../../ui/time";
 
@@ -19,8 +19,8 @@ export function BrowserTab() {
       )}
       {user && !user.anonymous && (
         <p>
-          <button type="button" onClick={() => void signOut()}>Sign out</button>{" "}
-          <button type="button" onClick={() => void signOut(true)}>Sign out of all browsers with this token</button>
+          <button type="button" onClick={() => void leave(false)}>Sign out</button>{" "}
+          <button type="button" onClick={() => void leave(true)}>Sign out of all browsers with this token</button>
         </p>
       )}
       <h2>Theme</h2>
