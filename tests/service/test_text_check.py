@@ -290,6 +290,7 @@ def test_any_text_at_all_is_answered(desk, text):
         'trainingInput: {"x[' + "9" * 5000 + ']": {"regionn": 1}}',
         "trainingInput: {masterType: " + "n" * 300_000 + ", scaleTier: CUSTOM}",
         "jobId: " + "9" * 5000,
+        "jobId: a\n" + "".join(f"unknown{i}: 1\n" for i in range(4000)),
     ],
 )
 def test_texts_made_to_be_slow_are_answered(desk, text):

@@ -6,8 +6,9 @@ nodes.  Nodes are made on the way only, so that aliases which expand to many val
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from trainshed.model.faults import UsageFault
@@ -47,9 +48,12 @@ class TextEntry(NamedTuple):
     value: "TextNode"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TextNode:
-    """A value in a text.  ``span`` of a mapping or list in block style may end with blank lines."""
+    """A value in a text.  ``span`` of a mapping or list in block style may end with blank lines.
+
+    Its members are made once: a text may have thousands, and as many violations.
+    """
 
     span: TextSpan
     entries: Callable[[], Sequence[TextEntry]] | None = None
@@ -60,7 +64,21 @@ class TextNode:
 
     def members(self) -> Sequence[TextEntry]:
         """Return the members; none for a single value."""
+        return self._members
+
+    @cached_property
+    def _members(self) -> Sequence[TextEntry]:
         return self.entries() if self.entries else ()
+
+    @cached_property
+    def members_by_name(self) -> Mapping[str, TextEntry]:
+        """The members by name, ``[0]`` for an element of a list."""
+        return {_name_of(entry): entry for entry in self._members}  # merged keys come first
+
+    @cached_property
+    def name_lengths(self) -> Sequence[int]:
+        """The lengths of the members' names, the longest first."""
+        return sorted({len(name) for name in self.members_by_name}, reverse=True)
 
 
 class Located(NamedTuple):
@@ -94,13 +112,12 @@ def _locate(node: TextNode, above: Located) -> Located:
 
 def _find_members(node: TextNode, path: str) -> Sequence[tuple[TextEntry, str]]:
     """Return the members that a path begins with, and the rest of the path; longest names first."""
-    members = {_name_of(entry): entry for entry in node.members()}  # merged keys come first
-    matches = [
-        (entry, path[len(name) :].removeprefix("."))
-        for name, entry in members.items()
-        if path.startswith(name) and path[len(name) : len(name) + 1] in {"", ".", "["}
+    lengths = (n for n in node.name_lengths if path[n : n + 1] in {"", ".", "["})
+    return [
+        (entry, path[length:].removeprefix("."))
+        for length in lengths
+        if (entry := node.members_by_name.get(path[:length]))
     ]
-    return sorted(matches, key=lambda match: len(match[1]))
 
 
 def _name_of(entry: TextEntry) -> str:

@@ -112,10 +112,10 @@ class JobTexts:
         def judge(changed: TextJob) -> Sequence[Violation]:
             return self._violations(project, changed, self._judge(project, changed))
 
-        finder = EditFinder(job, judge, self._free_job_id(project, job))
+        finder = EditFinder(job, violations, judge, self._free_job_id(project, job))
         located = job.locate_violations(violations)
         return [
-            replace(row, edit=finder.find(violation, violations))
+            replace(row, edit=finder.find(violation))
             for violation, row in zip(violations, located, strict=True)
         ]
 

@@ -32,6 +32,8 @@ from trainshed.service.texts.reading import TextJob, Unreadable, read_job_text
 JUDGED_MAX: Final = 24
 #: The most characters that are read for edits, all edited texts together.
 CHARACTERS_MAX: Final = 200_000
+#: The most violations for which edits are searched, for each document that may be judged.
+SEARCHED_SHARE: Final = 4
 #: The most candidates of one violation.
 CANDIDATES_MAX: Final = 4
 
@@ -46,30 +48,37 @@ class EditFinder:
     """Finds the edits of one text."""
 
     job: TextJob
+    violations: Sequence[Violation]
+    """All violations of the text."""
     judge: Rejudge
     free_job_id: str
     """An id that no job of the project has."""
 
     def __post_init__(self) -> None:
+        self._keys = {_key(violation) for violation in self.violations}
         self._left = min(JUDGED_MAX, CHARACTERS_MAX // max(1, len(self.job.document.text)))
+        self._searches_left = SEARCHED_SHARE * self._left
 
-    def find(self, violation: Violation, all_violations: Sequence[Violation]) -> TextEdit | None:
+    def find(self, violation: Violation) -> TextEdit | None:
         """Return an edit that repairs a violation; None if none is known."""
-        rest = {_key(v) for v in all_violations} - {_key(violation)}
+        if not self._left or not self._searches_left:
+            return None
+        self._searches_left -= 1
         for edit, title in self._candidates(violation):
-            if self._left <= 0:
-                return None
             self._left -= 1
-            if self._repairs(edit, rest):
+            if self._repairs(edit, violation):
                 return text_edit(self.job, edit, title)
+            if not self._left:
+                return None
         return None
 
-    def _repairs(self, edit: Edit, rest: set[tuple[str, str]]) -> bool:
+    def _repairs(self, edit: Edit, violation: Violation) -> bool:
         try:
             job = read_job_text(edit.apply(self.job.document.text), self.job.location)
         except Unreadable:
             return False
-        return {_key(v) for v in self.judge(job)} <= rest
+        keys = {_key(v) for v in self.judge(job)}
+        return keys <= self._keys and _key(violation) not in keys
 
     def _candidates(self, violation: Violation) -> Iterator[tuple[Edit, str]]:
         document, root, path = self.job.document, self.job.root, str(violation.field)
