@@ -149,3 +149,36 @@ def test_a_study_that_runs_shows_trials_as_they_come(simulated, visit):
 def test_a_job_without_a_study_gets_a_sentence(studied, visit):
     page = visit(studied).open(f"/console/studies/{PROJECT}/absent")
     expect(page.get_by_text(f"project {PROJECT} has no job absent")).to_be_visible()
+
+
+HOSTILE = "<img src=x onerror=document.title='hit'>{a|b}"
+
+
+def test_names_that_are_markup_stay_text(simulated, visit):
+    document = study("live", trials=3, parallel=3)
+    document["displayName"] = HOSTILE
+    words = {"values": [HOSTILE, "=1+1", "w" * 2000]}
+    parameter = {"parameterId": HOSTILE, "categoricalValueSpec": words}
+    document["studySpec"]["parameters"].append(parameter)
+    name = create_study(simulated, document)
+    page = visit(simulated).open(f"/console/studies/{PROJECT}/{name.rpartition('/')[2]}")
+    expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE)
+    expect(rows(page)).to_have_attribute("aria-rowcount", "4")
+    expect(figure(page, "Parallel coordinates").locator("canvas")).to_have_count(1)
+    assert page.locator("img").count() == 0
+    assert page.title() != "hit"
+    take_picture(page, "study-hostile")
+
+
+@pytest.mark.full
+def test_46_000_trials_are_read_page_by_page(tmp_path, visit):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    store = open_store(f"sqlite:///{folder / 'trainshed.db'}")
+    generated_studies.add_study(store, PROJECT, "huge", 46_000)
+    store.close()
+    with serving(folder, program=SIMULATED) as server:
+        page = visit(server).open(f"/console/studies/{PROJECT}/huge")
+        expect(rows(page)).to_have_attribute("aria-rowcount", "46001")
+        expect(figure(page, "Parallel coordinates")).to_contain_text("the best 1,000 of")
+        page.close()

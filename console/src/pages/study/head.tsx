@@ -1,6 +1,6 @@
 /** What a study searches and how far it is: the lines above its charts. */
 
-import { formatCount, formatNumber, formatPlural } from "../../core/format";
+import { formatCount, formatNumber, formatPlural, showHidden } from "../../core/format";
 import { jobPath } from "../../core/route";
 import { setQuery } from "../../core/router";
 import { describeRule } from "../../core/study";
@@ -27,7 +27,7 @@ export function Head({ study, trials, name }: { study: StudyDescription; trials:
   return (
     <>
       <div class="study-head">
-        <h1>{study.displayName}</h1>
+        <h1>{showHidden(study.displayName)}</h1>
         <StateMark state={study.state} />
         <a href={jobPath(name.project, name.job)}>job page</a>
       </div>

@@ -1,5 +1,6 @@
 /** How much each parameter decides the metric: bars, and the same as a table. */
 
+import { showHidden } from "../../core/format";
 import { ErrorNotice } from "../../ui/notice";
 import { useImportances, type StudyName } from "./data";
 import { Figure } from "./figure";
@@ -15,7 +16,7 @@ export function ImportanceBars({ view, name, changes }: { view: StudyView; name:
       <ul class="bars">
         {shares.map(({ parameter, share }) => (
           <li key={parameter}>
-            <span class="bar-name" title={parameter}>{parameter}</span>
+            <span class="bar-name" title={showHidden(parameter)}>{showHidden(parameter)}</span>
             <span class="bar-track"><span class="bar-fill" style={{ width: `${Math.round(share * 1000) / 10}%` }} /></span>
             <span class="num">{(share * 100).toFixed(1)} %</span>
           </li>

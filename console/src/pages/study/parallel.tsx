@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
 
-import { formatCount, formatNumber, formatPlural } from "../../core/format";
+import { formatCount, formatNumber, formatPlural, showHidden } from "../../core/format";
 import { rankShares, scaleColour } from "../../core/scale_colours";
 import { axesOf, isBetter, isInRanges, valueOn, type Ranges, type Rated, type StudyAxis } from "../../core/study";
 import { Chart, type ChartOption } from "./chart";
@@ -111,9 +111,9 @@ function numbersOn(axis: StudyAxis, lines: readonly Rated[]): number[] {
 
 /** Names and words are cut by width, so that long ones do not cover their neighbours. */
 function axisOption(axis: StudyAxis, dim: number, values: readonly number[]): object {
-  const name = { id: idOf(dim), name: axis.id, nameTruncate: { maxWidth: 110 }, nameLocation: "end" };
+  const name = { id: idOf(dim), name: showHidden(axis.id), nameTruncate: { maxWidth: 110 }, nameLocation: "end" };
   if (axis.kind === "category") {
-    return { dim, ...name, type: "category", data: axis.words, axisLabel: { width: 90, overflow: "truncate" } };
+    return { dim, ...name, type: "category", data: axis.words, axisLabel: { width: 90, overflow: "truncate", formatter: showHidden } };
   }
   return { dim, ...name, type: axis.kind, scale: true, ...extentOf(values), axisLabel: { formatter: (value: number) => formatNumber(value, 3) } };
 }

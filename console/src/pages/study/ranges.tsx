@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 
+import { showHidden } from "../../core/format";
 import type { Ranges, StudyAxis } from "../../core/study";
 
 interface RangeProps {
@@ -20,7 +21,7 @@ export function RangeFields({ axes, ranges, onRanges }: RangeProps) {
       <div class="range-fields">
         {axes.map((axis) => (
           <fieldset key={axis.id}>
-            <legend>{axis.id}</legend>
+            <legend>{showHidden(axis.id)}</legend>
             {axis.kind === "category"
               ? <WordField axis={axis} range={ranges[axis.id]} onRange={(range) => onRanges(range ? { ...ranges, [axis.id]: range } : without(axis.id))} />
               : <NumberFields axis={axis} range={ranges[axis.id]} onRange={(range) => onRanges(range ? { ...ranges, [axis.id]: range } : without(axis.id))} />}
@@ -47,7 +48,7 @@ function WordField({ axis, range, onRange }: FieldProps) {
       onRange(index < 0 ? null : [index - 0.5, index + 0.5]);
     }}>
       <option value={-1}>any</option>
-      {axis.words.map((text, index) => <option key={text} value={index}>{text}</option>)}
+      {axis.words.map((text, index) => <option key={text} value={index}>{showHidden(text)}</option>)}
     </select>
   );
 }

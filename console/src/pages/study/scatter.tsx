@@ -70,7 +70,7 @@ export default function Scatter({ view }: { view: StudyView }) {
 function AxisSelect({ label, axes, value, onChange }: { label: string; axes: readonly StudyAxis[]; value: string; onChange: (id: string) => void }) {
   return (
     <select aria-label={`${label} axis`} value={value} onChange={(event) => onChange(event.currentTarget.value)}>
-      {axes.map((axis) => <option key={axis.id} value={axis.id}>{axis.id}</option>)}
+      {axes.map((axis) => <option key={axis.id} value={axis.id}>{showHidden(axis.id)}</option>)}
     </select>
   );
 }
@@ -94,7 +94,7 @@ function optionOf(points: readonly Point[], across: StudyAxis, up: StudyAxis, vi
   return {
     animation: false,
     grid: { left: 64, right: 20, top: 16, bottom: 44 },
-    xAxis: { ...axisOption(across, colours), name: across.id, nameLocation: "middle", nameGap: 28 },
+    xAxis: { ...axisOption(across, colours), name: showHidden(across.id), nameTruncate: { maxWidth: 300 }, nameLocation: "middle", nameGap: 28 },
     yAxis: { ...axisOption(up, colours) },
     tooltip: { trigger: "item", renderMode: "richText", formatter: (item: { dataIndex: number }) => describePoint(points[item.dataIndex], across, up, view) },
     series: [
@@ -106,7 +106,7 @@ function optionOf(points: readonly Point[], across: StudyAxis, up: StudyAxis, vi
 
 function axisOption(axis: StudyAxis, colours: ChartColours): object {
   const style = { axisLabel: { color: colours.text, fontSize: 11, hideOverlap: true }, axisLine: { lineStyle: { color: colours.faint } }, splitLine: { lineStyle: { color: colours.line } }, nameTextStyle: { color: colours.text } };
-  if (axis.kind === "category") return { type: "category", data: axis.words, ...style };
+  if (axis.kind === "category") return { type: "category", data: axis.words, ...style, axisLabel: { ...style.axisLabel, width: 90, overflow: "truncate", formatter: showHidden } };
   return { type: axis.kind, scale: true, ...style, axisLabel: { ...style.axisLabel, formatter: (value: number) => formatNumber(value, 3) } };
 }
 

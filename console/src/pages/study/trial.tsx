@@ -1,6 +1,6 @@
 /** One chosen trial: its result, why it ended, its job and log, its arguments. */
 
-import { formatNumber, formatSpan } from "../../core/format";
+import { formatNumber, formatSpan, showHidden } from "../../core/format";
 import { now } from "../../core/clock";
 import { jobPath } from "../../core/route";
 import { describeRule, listArguments } from "../../core/study";
@@ -43,7 +43,7 @@ export function TrialDetail({ name, trial, isLeader }: { name: StudyName; trial:
       )}
       {stop && <p>{sentence(stop.reason)}</p>}
       {trial.stoppedEarly && !stop && <p>A rule stopped it early; an older version of the server did not record why.</p>}
-      {words && <p><code>{words}</code> <CopyButton text={words} what="arguments" label="copy arguments" /></p>}
+      {words && <p><code>{showHidden(words)}</code> <CopyButton text={words} what="arguments" label="copy arguments" /></p>}
     </section>
   );
 }

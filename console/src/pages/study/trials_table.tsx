@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 
-import { formatNumber, formatPlural } from "../../core/format";
+import { formatNumber, formatPlural, showHidden } from "../../core/format";
 import { writeCsv } from "../../core/csv";
 import { describeWhy, listArguments } from "../../core/study";
 import type { TrialSummary } from "../../net/types";
@@ -26,10 +26,10 @@ function secondsOf(trial: TrialSummary): number | null {
   return Math.round((Date.parse(trial.endTime) - Date.parse(trial.startTime)) / 100) / 10;
 }
 
-const show = (value: Value): string => (typeof value === "number" ? formatNumber(value, 5) : value ?? "");
+const show = (value: Value): string => (typeof value === "number" ? formatNumber(value, 5) : showHidden(value ?? ""));
 
 function valueColumn(id: string, title: string, value: TrialColumn["value"]): TrialColumn {
-  return { id, title, width: "minmax(6.5rem, 9rem)", isNumber: true, isSortable: true, value, cell: (trial) => show(value(trial)) };
+  return { id, title: <span title={showHidden(title)}>{showHidden(title)}</span>, width: "minmax(6.5rem, 9rem)", isNumber: true, isSortable: true, value, cell: (trial) => show(value(trial)) };
 }
 
 /** Return the columns of a study; parameters and metrics of one name stay apart by the ids. */
