@@ -5,7 +5,7 @@ import { now } from "../../core/clock";
 import { formatPlural, formatSpan, parseResource, showHidden } from "../../core/format";
 import { maySubmit } from "../../net/session";
 import type { JobSummary } from "../../net/types";
-import { Notice } from "../../ui/notice";
+import { Notice, sentence } from "../../ui/notice";
 import type { JobStore } from "./data";
 
 export function WaitingReason({ store, summary }: { store: JobStore; summary: JobSummary }) {
@@ -15,7 +15,7 @@ export function WaitingReason({ store, summary }: { store: JobStore; summary: Jo
   return (
     <Notice tone="info">
       <strong>{waiting.reason}</strong>{waiting.queuePosition ? ` · number ${waiting.queuePosition} in the queue` : ""}{since && ` · ${since}`}
-      <p>{showHidden(waiting.message)}</p>
+      <p>{sentence(showHidden(waiting.message))}</p>
       <Blockers store={store} names={waiting.blockers ?? []} areNodes={waiting.reason === "DRAINED"} />
       {waiting.change && (
         <p>
