@@ -349,6 +349,16 @@ def test_a_download_is_the_whole_log_in_either_format(edge):
     assert "format" in edge.refusal("saved/logs:download", format="pdf")
 
 
+def test_a_download_has_short_logs_that_no_call_has_counted(edge):
+    record = edge.add_job("short")
+    edge.write(record.uid, [line(1, "a")])
+    edge.write(record.uid, [line(2, "b")], attempt=2)
+    assert edge.get("short/logs:download", task="w-0").text == "a\nb\n"
+    record = edge.add_job("shorter")
+    edge.write(record.uid, [line(1, "only")])
+    assert edge.get("shorter/logs:download").text.startswith("only\n")
+
+
 def test_a_download_is_compressed_for_callers_that_accept_it(edge):
     record = edge.add_job()
     edge.write(record.uid, [line(n, f"step {n} " + "x" * 100) for n in range(1, 5000)])

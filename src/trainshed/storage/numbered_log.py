@@ -259,11 +259,14 @@ def _sizes(segments: Sequence[LogSegment]) -> Iterator[tuple[LogSegment, int]]:
 
 
 def _counts(parts: Sequence[tuple[int, Marks | None]]) -> list[int]:
-    """Return the number of lines of each segment, estimated by the counted ones if need be."""
+    """Return the number of lines of each segment, estimated by the counted ones if need be.
+
+    An estimate is at least 1, so that no reader skips a segment that is not counted.
+    """
     counted = [marks for _, marks in parts if marks is not None]
     lines, size = sum(marks.count for marks in counted), sum(marks.end for marks in counted)
     share = lines / size if size else 1 / _LINE_BYTES
-    return [int(size * share) if marks is None else marks.count for size, marks in parts]
+    return [max(1, int(size * share)) if marks is None else marks.count for size, marks in parts]
 
 
 def _offset_of(data: SegmentBytes, marks: Marks, skip: int) -> int:

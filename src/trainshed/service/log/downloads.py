@@ -9,7 +9,14 @@ from enum import StrEnum
 from typing import Final
 
 from trainshed.model.log_line import LogLine
-from trainshed.service.log.numbered import LogRow, LogSelection, NumberedLogs, merge_rows
+from trainshed.service.log.numbered import (
+    LogRow,
+    LogSelection,
+    NumberedLogs,
+    OpenLog,
+    count_in_turns,
+    merge_rows,
+)
 from trainshed.store.records.jobs import JobRecord
 from trainshed.wire.native_v1 import line_json
 from trainshed.wire.times import timestamp
@@ -34,31 +41,43 @@ class LogDownloads:
 
     logs: NumberedLogs
 
-    def lines(self, record: JobRecord, selection: LogSelection) -> Iterator[LogLine]:
+    def lines(self, record: JobRecord, selection: LogSelection) -> Iterator[LogLine | None]:
         """Return the selected lines of a log, with the service's sentences between them.
 
-        Raises Refusal at once for a trial that does not exist.
+        None: time to pause.  Raises Refusal at once for a trial that does not exist.
         """
         source = self.logs.source(record, selection.trial)
         if source is None:
             return self._study_lines(record, selection)
-        log = self.logs.open(source, selection)
-        rows = (LogRow(line.number, source.marked(line.line)) for line in log.numbered.read(0))
-        return (row.line for row in merge_rows(rows, log.sentences))
+        return _read_lines(self.logs.open(source, selection))
 
-    def _study_lines(self, record: JobRecord, selection: LogSelection) -> Iterator[LogLine]:
+    def _study_lines(self, record: JobRecord, selection: LogSelection) -> Iterator[LogLine | None]:
         cursor = self.logs.study_cursor(record, selection.task)
         takes = selection.line_filter.takes
         while not cursor.has_all:
             lines = cursor.read()
             yield from (line for line in lines if takes(line.task_name, line.severity))
+            yield None
+
+
+def _read_lines(log: OpenLog) -> Iterator[LogLine | None]:
+    """Count the lines first, so that segments without a selected line are not read again."""
+    yield from count_in_turns(log.numbered)
+    rows = (LogRow(line.number, log.source.marked(line.line)) for line in log.numbered.read(0))
+    yield from (row.line for row in merge_rows(rows, log.sentences))
 
 
 def render_lines(
-    lines: Iterable[LogLine], log_format: LogFormat, *, has_times: bool
+    lines: Iterable[LogLine | None], log_format: LogFormat, *, has_times: bool
 ) -> Generator[bytes, None, None]:
-    """Yield each line as bytes; of a text, ``has_times`` adds the time, task and severity."""
+    """Yield each line as bytes, None as no bytes.
+
+    ``has_times`` adds the time, task and severity to the lines of a text.
+    """
     for line in lines:
+        if line is None:
+            yield b""
+            continue
         if log_format is LogFormat.JSON_LINES:
             text = json.dumps(line_json(line), ensure_ascii=False)
         elif has_times:

@@ -5,6 +5,7 @@ lines with later stamps.  The log of a study is a merge of its trials' logs and 
 log of each trial has.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -31,6 +32,8 @@ from trainshed.store.records.jobs import JobRecord
 
 #: The most sentences of one job that are read.
 SENTENCES_MAX: Final = 10_000
+#: Seconds of counting after which a caller may pause.
+_COUNTING_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +137,16 @@ class NumberedLogs:
         takes = selection.line_filter.takes
         chosen = (line for line in lines if takes(line.task_name, line.severity))
         return tuple(sorted(chosen, key=lambda line: line.stamp_ns))
+
+
+def count_in_turns(
+    numbered: NumberedLog, clock: Callable[[], float] = time.monotonic
+) -> Iterator[None]:
+    """Count all lines of a log; yield when it is time to pause."""
+    late_s = clock() + _COUNTING_S
+    while not numbered.count_lines(lambda: clock() > late_s):  # noqa: B023 - it is called before the next turn
+        yield
+        late_s = clock() + _COUNTING_S
 
 
 def merge_rows(rows: Iterable[LogRow], sentences: Iterable[LogLine]) -> Iterator[LogRow]:

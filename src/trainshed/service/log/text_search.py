@@ -10,7 +10,7 @@ from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.log.log_rows import Json, render_hit
 from trainshed.service.log.matching import Columns, Matcher, make_matcher
-from trainshed.service.log.numbered import LogSelection, NumberedLogs, OpenLog
+from trainshed.service.log.numbered import LogSelection, NumberedLogs, OpenLog, count_in_turns
 from trainshed.service.log.stream import LogSource, sources
 from trainshed.storage.log_segments import decode_line
 from trainshed.storage.numbered_log import NumberedPiece
@@ -21,8 +21,6 @@ HITS: Final = 1000
 HITS_MAX: Final = 10_000
 #: A search ends after so many seconds; the next one continues it.
 SEARCH_S_MAX: Final = 60.0
-#: Seconds of counting after which the search may pause.
-_COUNTING_S: Final = 0.05
 #: The share between two messages of progress.
 _SHARE_STEP: Final = 0.005
 _NEWLINE: Final = b"\n"
@@ -120,10 +118,7 @@ class LogTextSearches:
         self, source: LogSource, selection: LogSelection, matcher: Matcher, query: TextQuery
     ) -> Iterator[Hit | Progress]:
         log = self.logs.open(source, selection)
-        late_s = self.clock() + _COUNTING_S
-        while not log.numbered.count_lines(lambda: self.clock() > late_s):  # noqa: B023
-            yield Progress()
-            late_s = self.clock() + _COUNTING_S
+        yield from (Progress() for _ in count_in_turns(log.numbered, self.clock))
         yield from _merge_hits(
             _find_lines(log, selection, matcher, query.from_number),
             _find_sentences(log, matcher, _stamp_of(log, query.from_number - 1)),
