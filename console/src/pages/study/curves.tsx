@@ -10,7 +10,7 @@ import type { MetricCurve, TrialSummary } from "../../net/types";
 import { ErrorNotice } from "../../ui/notice";
 import { useCurves, type StudyName } from "./data";
 import { Figure } from "./figure";
-import { axisStyle, Plot, type ChartColours } from "./plot";
+import { axisStyle, Plot, WHOLE_STEPS, type ChartColours } from "./plot";
 import { chooseTrial, type StudyView } from "./view";
 
 interface CurvesProps {
@@ -97,7 +97,7 @@ function CurvePlot({ curves, trials, view, byTime, label, pointed }: CurvePlotPr
   const data = useMemo(() => boundsOf(curves, view.isLog), [curves, view.isLog]);
   const options = (colours: ChartColours): Omit<uPlot.Options, "width" | "height"> => ({
     scales: { x: { time: false }, y: view.isLog ? { distr: 3 } : {} },
-    axes: [axisStyle(colours, byTime ? "seconds" : "step"), axisStyle(colours, view.metric.id, { size: 64 })],
+    axes: [axisStyle(colours, byTime ? "seconds" : "step", byTime ? {} : { incrs: WHOLE_STEPS }), axisStyle(colours, view.metric.id, { size: 64 })],
     series: [{}, { label: view.metric.id, paths: () => null, points: { show: false } }],
     legend: { show: false },
     cursor: { y: false },

@@ -2,12 +2,12 @@
 
 import { useSignal, type Signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import type uPlot from "uplot";
+import uPlot from "uplot";
 
 import { formatNumber, formatPlural } from "../../core/format";
 import { bestSoFar, describeWhy } from "../../core/study";
 import { Figure } from "./figure";
-import { axisStyle, Plot, type ChartColours } from "./plot";
+import { axisStyle, Plot, WHOLE_STEPS, type ChartColours } from "./plot";
 import { chooseTrial, type StudyView } from "./view";
 
 type Column = (number | null)[];
@@ -34,12 +34,12 @@ function historyOf(view: StudyView): HistoryData {
 function optionsOf(view: StudyView, pointed: Signal<number | null>) {
   return (colours: ChartColours): Omit<uPlot.Options, "width" | "height"> => ({
     scales: { x: { time: false }, y: view.isLog ? { distr: 3 } : {} },
-    axes: [axisStyle(colours, "trial"), axisStyle(colours, view.metric.id, { size: 64 })],
+    axes: [axisStyle(colours, "trial", { incrs: WHOLE_STEPS }), axisStyle(colours, view.metric.id, { size: 64 })],
     series: [
       { label: "trial" },
       { label: "ended", paths: () => null, points: { show: true, size: 6, fill: colours.accent, stroke: colours.accent } },
       { label: "stopped early", paths: () => null, points: { show: true, size: 7, fill: "transparent", stroke: colours.warning } },
-      { label: "best so far", stroke: colours.good, width: 2, spanGaps: true, points: { show: false } },
+      { label: "best so far", stroke: colours.good, width: 2, paths: uPlot.paths.stepped?.({ align: 1 }), spanGaps: true, points: { show: false } },
     ],
     legend: { show: false },
     cursor: { points: { size: 9 } },

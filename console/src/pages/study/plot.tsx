@@ -26,6 +26,9 @@ export function readColours(): ChartColours {
   };
 }
 
+/** Distances of marks on an axis of whole numbers. */
+export const WHOLE_STEPS: number[] = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7].flatMap((unit) => [unit, 2 * unit, 5 * unit]);
+
 export function axisStyle(colours: ChartColours, label: string, extra: uPlot.Axis = {}): uPlot.Axis {
   return { label, stroke: colours.text, grid: { stroke: colours.line, width: 1 }, ticks: { stroke: colours.line }, labelSize: 20, font: "12px system-ui", labelFont: "12px system-ui", ...extra };
 }
