@@ -36,6 +36,11 @@ PAGES = {
     "settings": ("settings", "Settings"),
     "missing": ("no-such-page", "There is no such page"),
 }
+#: What make test looks at.
+QUICK = {
+    *((name, "light") for name in ("queue", "job", "study", "nodes", "submit", "settings")),
+    ("queue", "dark"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +90,14 @@ def find_violations(page):
     ]
 
 
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("name", "theme"),
+    [
+        pytest.param(name, theme, marks=() if (name, theme) in QUICK else pytest.mark.full)
+        for theme in ("light", "dark")
+        for name in PAGES
+    ],
+)
 def test_a_page_is_accessible(opened, called, name, theme):
     visitor, page = opened
     if theme == "light":
@@ -95,6 +106,7 @@ def test_a_page_is_accessible(opened, called, name, theme):
     assert find_violations(page) == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_sign_in_page_is_accessible(simulated, visit, theme):
     page = visit(simulated, token=None, color_scheme=theme).open()
@@ -102,6 +114,7 @@ def test_the_sign_in_page_is_accessible(simulated, visit, theme):
     assert find_violations(page) == []
 
 
+@pytest.mark.full
 def test_a_narrow_window_and_large_text_need_no_sideways_scrolling(simulated, visit, ids):
     """A phone, and 200 % zoom of a small window: the queue and a job still fit."""
     visitor = visit(simulated)

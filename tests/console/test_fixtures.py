@@ -6,7 +6,7 @@ from console.browser import wait_on_page
 from console.documents import create_study, simulated_job, study
 from e2e.support import submit
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(300)]
 
 #: What a page does, and the fault that a visitor notes.
 FAULTS = {

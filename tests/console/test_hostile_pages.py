@@ -110,6 +110,7 @@ def call_with(server, verb, path, headers):
     return answer.status, text
 
 
+@pytest.mark.full
 def test_the_refused_calls_of_a_hostile_page_are_in_the_audit_log(simulated, visit):
     visitor = visit(simulated)
     visitor.forgive(".")
@@ -129,6 +130,7 @@ def refused_entries(server):
     ]
 
 
+@pytest.mark.full
 def test_a_link_from_another_site_opens_the_console(simulated, visit):
     """A chat or an alert links to a job; the browser then says cross-site and navigate."""
     visitor = visit(simulated)

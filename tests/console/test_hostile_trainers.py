@@ -12,7 +12,7 @@ from console.browser import take_picture
 from console.documents import simulated_job
 from e2e.support import PROJECT, submit
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(300)]
 
 TAKEN = "document.title='taken'"
 NAMES = {

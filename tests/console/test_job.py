@@ -65,6 +65,7 @@ def test_a_failed_job_opens_at_its_error(simulated, visit):
     take_picture(page, "job-failed")
 
 
+@pytest.mark.full
 def test_a_viewer_has_no_orders(simulated, visit):
     name, _ = started(simulated, "watched")
     document = {"name": "watcher", "role": "viewer"}
@@ -78,6 +79,7 @@ def test_a_viewer_has_no_orders(simulated, visit):
     expect(page.get_by_text("Delete…")).to_have_count(0)
 
 
+@pytest.mark.full
 def test_labels_change_and_an_ended_job_is_deleted(simulated, visit):
     document = simulated_job("<b>named</b>", "runs=0.2", labels={"team": "vision", "old": "1"})
     name = submit(simulated, document)
@@ -110,6 +112,7 @@ def two_jobs(local):
     return names
 
 
+@pytest.mark.full
 def test_replicas_environments_stand_side_by_side(local, visit, two_jobs):
     page = visit(local).open(job_path(two_jobs[0], "?tab=environment"))
     table = page.get_by_label("Environment variables")

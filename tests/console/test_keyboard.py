@@ -10,7 +10,7 @@ from console.browser import take_picture
 from console.documents import simulated_job
 from e2e.support import PROJECT, native, submit
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(300)]
 
 LINES = 5000
 

@@ -110,6 +110,7 @@ def test_the_wheel_reads_on_without_a_gap(page):
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
+@pytest.mark.full
 def test_errors_follow_each_other(page):
     current = page.locator(".line.current .line-number")
     page.keyboard.press("Home")
@@ -138,6 +139,7 @@ def test_a_literal_and_an_expression_are_found_in_the_whole_log(page):
     expect(page.get_by_role("alert")).to_contain_text("q must be a regular expression")
 
 
+@pytest.mark.full
 def test_the_address_restores_the_view(page, simulated, visit, long_log):
     page.get_by_label("Least severity").select_option("ERROR")
     expect(page.locator(".line")).to_have_count(10)
@@ -155,6 +157,7 @@ def test_the_address_restores_the_view(page, simulated, visit, long_log):
     expect(linked.locator(".line.current .line-number")).to_have_text(f"{LENGTH - 2:,}")
 
 
+@pytest.mark.full
 def test_a_download_has_the_lines_that_match(page, tmp_path):
     page.get_by_label("Least severity").select_option("ERROR")
     expect(page.locator(".line")).to_have_count(10)
@@ -220,6 +223,7 @@ def test_hostile_lines_stay_text(simulated, visit):
     take_picture(page, "log-hostile")
 
 
+@pytest.mark.full
 def test_a_pruned_and_an_empty_log_say_so(simulated, visit):
     name, uid = started(simulated, "pruned")
     page = visit(simulated).open(job_path(name, "?task=workerpool0-0"))

@@ -53,6 +53,7 @@ def test_a_node_goes_into_maintenance_and_its_job_goes_on_elsewhere(simulated, v
     assert native(simulated, name)["attempt"] == 2
 
 
+@pytest.mark.full
 def test_every_state_of_a_gpu_has_a_word(simulated, visit):
     page = visit(simulated).open("/console/nodes")
     gpus = page.get_by_role("list", name="GPUs of node-0003").get_by_role("button")
@@ -65,6 +66,7 @@ def test_every_state_of_a_gpu_has_a_word(simulated, visit):
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
+@pytest.mark.full
 def test_a_viewer_has_no_orders(simulated, visit, token):
     page = visit(simulated, token=token("viewer")).open("/console/nodes")
     expect(page.get_by_text("An administrator of all projects")).to_be_visible()

@@ -117,6 +117,7 @@ def test_a_new_job_appears_without_a_reload(simulated, visit, jobs):
     expect(row_of(page, "newcomer")).to_have_count(0)
 
 
+@pytest.mark.full
 def test_rows_that_change_do_not_reset_a_field(simulated, visit):
     page = visit(simulated).open()
     field = page.get_by_label("Label, as key or key:value")
@@ -129,6 +130,7 @@ def test_rows_that_change_do_not_reset_a_field(simulated, visit):
     simulated.call("POST", f"/v1/{name}:cancel", {})
 
 
+@pytest.mark.full
 def test_two_tabs_that_cancel_one_job_both_get_an_answer(simulated, visit):
     submit(simulated, simulated_job("contested", gpus=0))
     visitor = visit(simulated)
@@ -143,6 +145,7 @@ def test_two_tabs_that_cancel_one_job_both_get_an_answer(simulated, visit):
         ).to_be_visible()
 
 
+@pytest.mark.full
 def test_a_viewer_sees_the_project_s_jobs_and_cannot_cancel(simulated, visit, jobs, token):
     text = token("viewer")
     page = visit(simulated, token=text).open()
@@ -155,6 +158,7 @@ def test_a_viewer_sees_the_project_s_jobs_and_cannot_cancel(simulated, visit, jo
     take_picture(stranger, "queue-empty")
 
 
+@pytest.mark.full
 def test_the_job_of_another_project_is_as_one_that_is_not_there(simulated, visit, jobs, token):
     visitor = visit(simulated, token=token("viewer", "other-proj"))
     uid = jobs["resnet-00"].rpartition("/")[2]

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from console.browser import take_picture
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def test_a_token_is_shown_once_and_its_browser_is_out_when_it_is_revoked(simulated, visit):

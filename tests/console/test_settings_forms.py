@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from e2e.support import PROJECT, good
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def test_a_refused_token_gets_a_sentence_in_place(simulated, visit):

@@ -39,6 +39,7 @@ def test_a_wrong_token_gets_a_sentence_in_place(simulated, visit):
     expect(page.get_by_label("Token")).to_have_value("not-a-token")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "address",
     [
@@ -54,6 +55,7 @@ def test_next_leads_nowhere_else(simulated, visit, address):
     expect(page).to_have_url(QUEUE)
 
 
+@pytest.mark.full
 def test_next_leads_to_the_page_that_was_wanted(simulated, visit):
     page = visit(simulated, token=None).open("/console/nodes")
     expect(page.get_by_label("Token")).to_be_visible()
@@ -84,6 +86,7 @@ def printed_link(server):
     return re.search(r"http\S+/console/#code=\S+", done.stdout)[0]
 
 
+@pytest.mark.full
 def test_signing_out_ends_the_sign_in_of_all_tabs(simulated, visit):
     visitor = visit(simulated)
     first, second = visitor.open(), visitor.open()
@@ -94,6 +97,7 @@ def test_signing_out_ends_the_sign_in_of_all_tabs(simulated, visit):
     expect(second.get_by_label("Token")).to_be_visible()
 
 
+@pytest.mark.full
 def test_a_revoked_token_asks_to_sign_in_over_the_page(simulated, visit):
     """J10's end: that browser is out, and what the user typed stays."""
     made = make_token(simulated, "soon-revoked", "submitter")

@@ -45,11 +45,13 @@ def rows(page):
     return page.get_by_role("grid", name="Trials")
 
 
+@pytest.mark.full
 def test_a_study_without_trials_says_what_will_come(opened):
     page = opened("empty")
     expect(page.get_by_text("No trial has been made yet.")).to_be_visible()
 
 
+@pytest.mark.full
 def test_one_trial_is_drawn_and_importances_say_what_they_need(opened):
     page = opened("single")
     expect(figure(page, "Importances")).to_contain_text("need 5 finished trials; there are 1")
@@ -68,6 +70,7 @@ def test_a_large_study_has_a_sentence_for_each_chart(opened):
     take_picture(page, "study")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("title", ["History", "Importances", "Curves", "Scatter"])
 def test_each_chart_is_a_table_too(opened, title):
     page = opened("large")
@@ -90,6 +93,7 @@ def test_a_trial_stopped_early_shows_its_rule_its_value_and_its_bar(opened):
     )
 
 
+@pytest.mark.full
 def test_a_trial_without_a_finite_value_says_so(opened):
     page = opened("large")
     rows(page).get_by_role("button", name="State").click()
@@ -125,6 +129,7 @@ def test_dragging_along_an_axis_narrows_the_trials_and_the_address_has_the_range
     expect(rows(page)).to_have_attribute("aria-rowcount", "1001")
 
 
+@pytest.mark.full
 def test_ranges_need_no_mouse(opened):
     page = opened("large", "?best=10")
     expect(rows(page)).to_have_attribute("aria-rowcount", "95")
@@ -138,6 +143,7 @@ def test_ranges_need_no_mouse(opened):
     expect(page).to_have_url(re.compile("range=dropout"))
 
 
+@pytest.mark.full
 def test_a_study_that_runs_shows_trials_as_they_come(simulated, visit):
     name = create_study(simulated, study("live", trials=4, parallel=2))
     page = visit(simulated).open(f"/console/studies/{PROJECT}/{name.rpartition('/')[2]}")
@@ -146,6 +152,7 @@ def test_a_study_that_runs_shows_trials_as_they_come(simulated, visit):
     expect(page).to_have_url(re.compile("/console/jobs/"))
 
 
+@pytest.mark.full
 def test_a_job_without_a_study_gets_a_sentence(studied, visit):
     page = visit(studied).open(f"/console/studies/{PROJECT}/absent")
     expect(page.get_by_text(f"project {PROJECT} has no job absent")).to_be_visible()

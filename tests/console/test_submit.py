@@ -58,6 +58,7 @@ def test_a_refused_text_is_repaired_by_the_offered_edit_and_submitted(simulated,
     expect(page.get_by_role("heading", name=re.compile("refused"))).to_be_visible()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -101,6 +102,7 @@ def test_a_waiting_job_starts_by_the_offered_change(simulated, visit):
         simulated.call("POST", f"/v1/{name}:cancel", {})
 
 
+@pytest.mark.full
 def test_a_server_that_is_away_loses_no_typed_text(visit, killable):
     visitor = visit(killable)
     page = visitor.open("/console/submit")

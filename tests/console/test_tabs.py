@@ -11,7 +11,7 @@ from console.browser import wait_on_page
 from console.documents import simulated_job
 from e2e.support import submit
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(300)]
 
 TABS = 8
 STREAMS_MAX = 200
