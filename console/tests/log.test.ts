@@ -139,6 +139,24 @@ test("lines that were removed shift positions, not stamps", async () => {
   assert.equal(feed.positionOf(feed.rows.value.findIndex((other) => other.number === 2000)), 1000);
 });
 
+test("the log of a study, which has no numbers, is read by stamps in both directions", async () => {
+  const all: WireLine[] = Array.from({ length: 1500 }, (_, at) => [null, stampOf(at), "w", "INFO", `line ${at}`, 0, String(at % 7)]);
+  const feed = new LogFeed(async (query) => {
+    assert.ok("end" in query || "stamp" in query, "a study refuses numbers");
+    const at = "end" in query ? all.length : all.findIndex((line) => BigInt(line[1]) >= BigInt("stamp" in query ? query.stamp : 0));
+    const from = Math.max(0, at - ("end" in query ? query.count : query.before ?? 0));
+    return { exact: true, lines: all.slice(from, from + query.count), tasks: ["w"], attempts: [] };
+  });
+  assert.equal((await feed.show({ end: true }))?.text, "line 1499");
+  assert.equal(feed.hasPositions.value, false);
+  for (let round = 0; round < 10 && !feed.hasStart.value; round += 1) await feed.extendAbove();
+  assert.equal(feed.rows.value.length, 1500);
+  assert.equal((await feed.show({ stamp: stampOf(700) }))?.text, "line 700");
+  for (let round = 0; round < 10 && !feed.hasEnd.value; round += 1) await feed.extendBelow();
+  assert.equal(feed.rows.value.at(-1)?.text, "line 1499");
+  assert.equal(feed.rows.value[0]?.task, `trial ${(700 - 60) % 7} w`);
+});
+
 test("an overtaken jump shows nothing", async () => {
   const log = new FakeLog(1000);
   const feed = new LogFeed(log.read);

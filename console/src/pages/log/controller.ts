@@ -64,7 +64,7 @@ export class LogController {
   }
 
   async toStart(): Promise<void> {
-    await this.move({ line: 1 }, 0);
+    await this.move(this.feed.hasPositions.peek() ? { line: 1 } : { stamp: "0" }, 0);
   }
 
   /** Show a line by its stamp, and mark it. */
@@ -78,7 +78,9 @@ export class LogController {
 
   /** Show a line by its number among all lines of the log. */
   async toNumber(line: number): Promise<void> {
-    await this.move({ line }, LOOKED_FOR);
+    const hasNumbers = this.feed.hasPositions.peek();
+    this.message.value = hasNumbers ? null : "The lines of a study have no numbers, because they are those of its trials: go to a time.";
+    if (hasNumbers) await this.move({ line }, LOOKED_FOR);
   }
 
   /** Show a position of the scrollbar; only the newest of many is read. */
