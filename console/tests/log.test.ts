@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import type { LogWindow } from "../src/net/schemas";
 import { LogFeed, type WindowQuery } from "../src/pages/log/feed";
 import { findLiteral, splitLine } from "../src/pages/log/pieces";
-import { parseJump, stampText, timeText, type LogWindow, type WireLine } from "../src/pages/log/rows";
+import { parseJump, stampText, timeText, type WireLine } from "../src/pages/log/rows";
 import { LogSearch, nextHit, type Hit, type ReadHits } from "../src/pages/log/search";
 
 const BASE = 1_795_991_680_000_000_000n;
@@ -26,7 +27,7 @@ class FakeLog {
     const after = first === this.from ? -1 : (first - 1) * 10;
     for (const at of this.sentences) if (at > after && at <= until * 10) lines.push([null, stampOf(at), "service", "INFO", `sentence ${at}`, 0]);
     lines.sort((a, b) => Number(BigInt(a[1]) - BigInt(b[1])));
-    return { total: this.length - this.from + 1, exact: true, first: first - this.from + 1, lines, tasks: ["w"] };
+    return { total: this.length - this.from + 1, exact: true, first: first - this.from + 1, lines, tasks: ["w"], attempts: [] };
   };
 
   private positionOf(query: WindowQuery): number {

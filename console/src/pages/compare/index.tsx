@@ -7,11 +7,10 @@ import { showHidden } from "../../core/format";
 import { jobPath, type Route } from "../../core/route";
 import { setQuery } from "../../core/router";
 import { ApiError, callApi } from "../../net/api";
-import type { JobSummary, Manifest } from "../../net/types";
+import type { JobSummary, Manifest, StoredDocument } from "../../net/types";
 import { ErrorNotice } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
 import { StateMark } from "../../ui/state";
-import type { JobDocument } from "../job/data";
 import { readReplicas, type PlannedReplica } from "../job/replicas";
 import { jobResource } from "../log/port";
 import { DifferenceTable } from "./difference_table";
@@ -22,7 +21,7 @@ import { machinesOf, timesOf } from "./times";
 /** A job with its documents; a document that cannot be read is null, with the reason. */
 interface ComparedJob {
   readonly summary: JobSummary;
-  readonly document: JobDocument | null;
+  readonly document: StoredDocument | null;
   readonly replicas: readonly PlannedReplica[];
   readonly problem: string;
 }
@@ -66,7 +65,7 @@ async function readJob(name: string, signal: AbortSignal): Promise<ComparedJob> 
     }
   };
   const [summary, document, manifest] = await Promise.all([
-    callApi<JobSummary>("GET", path, { signal }), optional<JobDocument>("document"), optional<Manifest>("manifest"),
+    callApi<JobSummary>("GET", path, { signal }), optional<StoredDocument>("document"), optional<Manifest>("manifest"),
   ]);
   return { summary, document, replicas: manifest ? readReplicas(manifest.parts) : [], problem: problems.join("; ") };
 }

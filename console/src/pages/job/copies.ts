@@ -1,6 +1,6 @@
 /** Commands that show or submit a job outside of the page. Each is exact: it runs as it stands. */
 
-import type { JobDocument } from "./data";
+import type { StoredDocument } from "../../net/schemas";
 import { quote } from "./replicas";
 
 export interface Copy {
@@ -19,7 +19,7 @@ const ENVIRONMENT = 'eval "$(trainshed env --shell)"';
 const OUTPUT_FIELDS = new Set(["name", "state", "createTime", "startTime", "endTime", "updateTime", "error", "etag"]);
 
 /** Return the copies of a job by its resource name; `content` null: without those that submit. */
-export function copiesOf(name: string, content: JobDocument | null, origin: string): readonly Copy[] {
+export function copiesOf(name: string, content: StoredDocument | null, origin: string): readonly Copy[] {
   const match = /^projects\/([^/]+)\/(?:locations\/([^/]+)\/([^/]+)|jobs)\/(.+)$/.exec(name);
   if (!match) return [];
   const [, project = "", location, collection, id = ""] = match;
@@ -48,7 +48,7 @@ function curl(origin: string): string {
   return token ? 'curl -H "Authorization: Bearer $TRAINSHED_TOKEN"' : "curl";
 }
 
-function submitCommand(origin: string, path: string, content: JobDocument): string {
+function submitCommand(origin: string, path: string, content: StoredDocument): string {
   const fields = Object.entries(content.document).filter(([field]) => !OUTPUT_FIELDS.has(field));
   const body = JSON.stringify(Object.fromEntries(fields), null, 2);
   return `${curl(origin)} -H "Content-Type: application/json" --data ${quote(body)} ${quote(`${origin}/v1/projects/${path}`)}`;

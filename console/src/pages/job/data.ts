@@ -9,18 +9,6 @@ import { subscribe } from "../../net/stream";
 import type { JobEvent, JobEvents, JobStreamEvent, JobSummary } from "../../net/types";
 import { jobResource } from "../log/port";
 
-/** The answer of `GET jobs/{j}/document`. */
-export interface JobDocument {
-  readonly kind: "AI_PLATFORM_JOB" | "CUSTOM_JOB" | "TUNING_JOB" | "TRAINING_PIPELINE" | "TRIAL";
-  readonly location?: string | null;
-  readonly document: Readonly<Record<string, unknown>>;
-  readonly text: string;
-  readonly changedText?: string | null;
-  readonly changedLocation?: string | null;
-  readonly changeSentence?: string | null;
-  readonly cluster: readonly Readonly<Record<string, unknown>>[];
-}
-
 const FINAL: ReadonlySet<string> = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
 
 /** Return whether a job can still change. */

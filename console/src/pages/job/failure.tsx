@@ -6,10 +6,10 @@ import { useEffect } from "preact/hooks";
 
 import { jobPath } from "../../core/route";
 import { ApiError, callApi } from "../../net/api";
-import type { JobSummary } from "../../net/types";
+import type { JobSummary, LogWindow } from "../../net/types";
 import { Notice, sentence } from "../../ui/notice";
 import { splitLine } from "../log/pieces";
-import { readRows, type LogRow, type LogWindow } from "../log/rows";
+import { readRows, type LogRow } from "../log/rows";
 import type { JobStore } from "./data";
 
 export interface JobFailure {

@@ -6,14 +6,14 @@ import { formatPlural, parseResource, showHidden } from "../../core/format";
 import { studyPath } from "../../core/route";
 import { callApi } from "../../net/api";
 import { maySubmit } from "../../net/session";
-import type { JobSummary } from "../../net/types";
+import type { JobSummary, StoredDocument } from "../../net/types";
 import { copyText } from "../../ui/clipboard";
 import { Menu } from "../../ui/menu";
 import { useResource, type Resource } from "../../ui/resource";
 import { StateMark } from "../../ui/state";
 import { Span, Time } from "../../ui/time";
 import { copiesOf } from "./copies";
-import { isOpenJob, type JobDocument, type JobStore } from "./data";
+import { isOpenJob, type JobStore } from "./data";
 import { OrderDialog, type Order } from "./orders";
 
 interface HeaderProps {
@@ -23,7 +23,7 @@ interface HeaderProps {
 
 export function Header({ store, summary }: HeaderProps) {
   const order = useSignal<Order | null>(null);
-  const document = useResource(summary.uid, (signal) => callApi<JobDocument>("GET", `${store.resource}/document`, { signal }));
+  const document = useResource(summary.uid, (signal) => callApi<StoredDocument>("GET", `${store.resource}/document`, { signal }));
   const content = document.value.value;
   const labels = Object.entries((content?.document.labels ?? {}) as Record<string, unknown>);
   return (
@@ -51,12 +51,12 @@ export function Header({ store, summary }: HeaderProps) {
   );
 }
 
-const KINDS: Readonly<Record<JobDocument["kind"], string>> = {
+const KINDS: Readonly<Record<StoredDocument["kind"], string>> = {
   AI_PLATFORM_JOB: "AI Platform job", CUSTOM_JOB: "custom job", TUNING_JOB: "tuning job",
   TRAINING_PIPELINE: "training pipeline", TRIAL: "trial",
 };
 
-function isStudy(summary: JobSummary, content: JobDocument | null): boolean {
+function isStudy(summary: JobSummary, content: StoredDocument | null): boolean {
   const input = content?.document.trainingInput as { hyperparameters?: unknown } | undefined;
   return summary.name.includes("/hyperparameterTuningJobs/") || content?.kind === "TUNING_JOB" || input?.hyperparameters !== undefined;
 }
@@ -83,7 +83,7 @@ function Restarts({ summary }: { summary: JobSummary }) {
 }
 
 interface OrdersProps extends HeaderProps {
-  document: Resource<JobDocument>;
+  document: Resource<StoredDocument>;
   onOrder: (order: Order) => void;
 }
 
@@ -108,7 +108,7 @@ function Orders({ store, summary, document, onOrder }: OrdersProps) {
   );
 }
 
-function CopyMenu({ summary, content }: { summary: JobSummary; content: JobDocument | null }) {
+function CopyMenu({ summary, content }: { summary: JobSummary; content: StoredDocument | null }) {
   return (
     <Menu label="Copy as" title="Copy what shows or submits this job elsewhere">
       {copiesOf(summary.name, content, location.origin).map(({ title, text }) => (

@@ -4,15 +4,15 @@ import { useSignal } from "@preact/signals";
 
 import { showHidden } from "../../core/format";
 import { callApi } from "../../net/api";
-import type { JobSummary } from "../../net/types";
+import type { ClusterMachines, JobSummary, StoredDocument } from "../../net/types";
 import { copyText } from "../../ui/clipboard";
 import { ErrorNotice } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
-import type { JobDocument, JobStore } from "./data";
+import type { JobStore } from "./data";
 
 export function Spec({ store, summary }: { store: JobStore; summary: JobSummary }) {
   const isJson = useSignal(false);
-  const document = useResource(`${summary.uid} spec`, (signal) => callApi<JobDocument>("GET", `${store.resource}/document`, { signal }));
+  const document = useResource(`${summary.uid} spec`, (signal) => callApi<StoredDocument>("GET", `${store.resource}/document`, { signal }));
   const content = document.value.value;
   if (document.error.value) return <ErrorNotice error={document.error.value} retry={document.reload} />;
   if (content === null) return <p class="loading" role="status">Loading…</p>;
@@ -35,27 +35,23 @@ function showLines(text: string): string {
   return text.split("\n").map(showHidden).join("\n");
 }
 
-/** The machines of the cluster; the columns are the fields that the server returns. */
-function ClusterTable({ cluster }: { cluster: JobDocument["cluster"] }) {
-  const names = [...new Set(cluster.flatMap((row) => Object.keys(row)))];
+function ClusterTable({ cluster }: { cluster: readonly ClusterMachines[] }) {
   if (cluster.length === 0) return null;
   return (
     <table>
-      <thead><tr>{names.map((name) => <th key={name}>{titleOf(name)}</th>)}</tr></thead>
-      <tbody>{cluster.map((row, index) => <tr key={index}>{names.map((name) => <td key={name}>{textOf(row[name])}</td>)}</tr>)}</tbody>
+      <thead><tr><th>Role</th><th>Replicas</th><th>Machine</th><th>vCPUs</th><th>Memory</th><th>Accelerators</th></tr></thead>
+      <tbody>
+        {cluster.map((row) => (
+          <tr key={row.role}>
+            <td>{row.role}</td>
+            <td class="num">{row.count}</td>
+            <td>{row.machineType ?? "–"}</td>
+            <td class="num">{row.vcpus ?? "–"}</td>
+            <td class="num">{row.memoryGigabytes ? `${row.memoryGigabytes} GB` : "–"}</td>
+            <td>{row.acceleratorType ? `${row.acceleratorCount} × ${row.acceleratorType}` : "–"}</td>
+          </tr>
+        ))}
+      </tbody>
     </table>
   );
-}
-
-/** Return "Machine type" for machineType. */
-function titleOf(name: string): string {
-  const words = name.replace(/([A-Z])/g, (letter) => ` ${letter.toLowerCase()}`);
-  return words.charAt(0).toUpperCase() + words.slice(1);
-}
-
-function textOf(value: unknown): string {
-  if (value === null || value === undefined) return "–";
-  if (typeof value !== "object") return showHidden(String(value));
-  const pairs = Object.entries(value as Record<string, unknown>);
-  return pairs.length === 0 ? "–" : pairs.map(([name, count]) => showHidden(`${String(count)} × ${name}`)).join(", ");
 }

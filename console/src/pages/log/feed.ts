@@ -7,7 +7,8 @@
 import { batch, signal } from "@preact/signals";
 
 import { compareStamps, mergeRows, trimRows } from "../../core/viewport";
-import { countNumbered, readRows, type LogAttempt, type LogRow, type LogWindow } from "./rows";
+import type { LogAttempt, LogWindow } from "../../net/schemas";
+import { countNumbered, readRows, type LogRow } from "./rows";
 
 /** A line to show: the last one, a number, a position among the matching lines, or a stamp. */
 export type Target =
@@ -194,7 +195,7 @@ export class LogFeed {
     this.hasPositions.value = (answer.total ?? null) !== null;
     this.exact.value = answer.exact;
     this.prunedBefore.value = answer.prunedBefore ?? null;
-    this.attempts.value = answer.attempts ?? [];
+    this.attempts.value = answer.attempts;
     if (answer.tasks.join() !== this.tasks.value.join()) this.tasks.value = answer.tasks;
   }
 }

@@ -1,8 +1,9 @@
 /** The native routes of a job's log, as the view uses them. */
 
 import { callApi, download, readLines, withQuery } from "../../net/api";
+import type { LogWindow } from "../../net/types";
 import { FIRST_COUNT, type ReadWindow, type WindowQuery } from "./feed";
-import type { LogFilter, LogRow, LogWindow } from "./rows";
+import type { LogFilter, LogRow } from "./rows";
 import { readRows } from "./rows";
 import { HITS_MAX, type ReadHits, type SearchLine } from "./search";
 

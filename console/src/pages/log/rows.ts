@@ -1,9 +1,10 @@
 /** The lines of a log as the page holds them, and the filter that chooses them. Pure. */
 
 import type { StampedRow } from "../../core/viewport";
+import type { LogWindow } from "../../net/schemas";
 
 /** A line as the route returns it: number or null, stamp, task, severity, text, cut bytes, trial. */
-export type WireLine = readonly [number | null, string, string, string, string, number, string?];
+export type WireLine = LogWindow["lines"][number];
 
 export interface LogRow extends StampedRow {
   /** The number of the line in its files, from 1; null for a sentence of the service. */
@@ -13,27 +14,6 @@ export interface LogRow extends StampedRow {
   readonly text: string;
   /** How many bytes of the text the server left out. */
   readonly cut: number;
-}
-
-/** The numbers of an attempt's lines. */
-export interface LogAttempt {
-  readonly attempt: number;
-  readonly first: number;
-  readonly lines: number;
-}
-
-/** The answer of `logs:window`. */
-export interface LogWindow {
-  /** The number of lines that match the filter; a study has none. */
-  readonly total?: number | null;
-  readonly exact: boolean;
-  /** The position of the first numbered row among the lines that match, from 1; a study has none. */
-  readonly first?: number | null;
-  readonly lines: readonly WireLine[];
-  readonly tasks: readonly string[];
-  readonly attempts?: readonly LogAttempt[];
-  /** The stamp before which lines were removed. */
-  readonly prunedBefore?: string | null;
 }
 
 /** What a user chose to see; "" is everything. */

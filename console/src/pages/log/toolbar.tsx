@@ -1,11 +1,12 @@
 /** The orders of a log: which lines, what to find, how lines look, what to keep. */
 
 import { formatCount } from "../../core/format";
+import type { LogAttempt } from "../../net/types";
 import { Menu } from "../../ui/menu";
 import { nextTimes, setFilter, setSwitch, setTimes, type LogChoices } from "./choices";
 import type { LogController } from "./controller";
 import { FindBox } from "./find";
-import { SEVERITIES, type LogAttempt, type TimeStyle } from "./rows";
+import { SEVERITIES, type TimeStyle } from "./rows";
 
 interface ToolbarProps {
   controller: LogController;
