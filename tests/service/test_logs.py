@@ -18,6 +18,7 @@ from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.service.log import pages as log_pages
+from trainshed.service.log.matching import make_matcher
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.stream import READ_LENGTH_MAX
 from trainshed.service.upkeep.housekeeping import Retention
@@ -373,6 +374,21 @@ def test_the_last_lines_are_found_without_reading_all_and_the_rest_follows_once(
     store.add_event(record.uid, NewEvent(kind="NOTE", message="more news"))
     assert texts_of(everybody.read()) == ["more news"]
     assert master.read() == []
+
+
+def test_a_search_for_the_last_lines_of_a_long_log_pauses_on_the_way(store, logs):
+    """It reads the log backward: a rare text kept one of the two threads for logs busy."""
+    record = add_job(store)
+    run_to_running(store, record.uid)
+    sink = sink_of(logs, record)
+    for n in range(500):
+        say(sink, str(n))
+    sink.flush()
+    matcher = make_matcher("^(9|8)$", is_expression=True, ignores_case=False)
+    cursor = logs.cursor(record, matcher=matcher)
+    assert sum(1 for _ in cursor.skip_in_turns(3)) >= 500
+    assert texts_of(cursor.read()) == ["8", "9"]
+    sink.close()
 
 
 def test_a_reading_of_long_lines_ends_early_and_none_is_left_out(store, logs):

@@ -2,7 +2,15 @@
 
 import json
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from time import monotonic
 from typing import Final
 
@@ -57,12 +65,12 @@ def stream_lines(
     admit: Callable[[], Awaitable[Caller]],
     *,
     follow: bool,
-    starts: Sequence[Callable[[], None]] = (),
+    starts: Sequence[Iterator[None]] = (),
 ) -> AsyncIterator[bytes]:
     """Yield the log's lines as JSON texts; ``admit`` checks the caller's token again.
 
-    ``starts`` move the cursor to its first line.  ``follow`` is whether to send new lines until the
-    job ends.
+    ``starts`` move the cursor to its first line, step by step.  ``follow`` is whether to send new
+    lines until the job ends.
     """
     return while_admitted(_read_lines(cursor, follow=follow, starts=starts), admit)
 
@@ -144,20 +152,27 @@ async def while_admitted(
 
 
 async def _read_lines(
-    cursor: LogCursor, *, follow: bool, starts: Sequence[Callable[[], None]]
+    cursor: LogCursor, *, follow: bool, starts: Sequence[Iterator[None]]
 ) -> AsyncIterator[bytes]:
     """Yield existing lines, then new ones.  A thread is in use only during a read."""
     for start in starts:
-        await LOG_THREADS.run(start)
+        while not await LOG_THREADS.run(_is_finished, start):
+            yield b""
     while True:
-        if written := await LOG_THREADS.run(_render_lines, cursor):
-            yield written
+        written = await LOG_THREADS.run(_render_lines, cursor)
+        yield written
         if written or not cursor.has_all:
             continue
         if cursor.is_over or not follow:
             return
         yield b""
         await anyio.sleep(FOLLOW_S)
+
+
+def _is_finished(steps: Iterator[None]) -> bool:
+    """Take the steps of one turn; return whether they were the last."""
+    until_s = monotonic() + TURN_S
+    return all(monotonic() <= until_s for _ in steps)
 
 
 def _render_lines(cursor: LogCursor) -> bytes:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -89,10 +88,10 @@ def log_router(native: Native) -> APIRouter:
         record = stories.find(project, job)
         check_trial(native.store, record, trial)
         cursor = native.logs.cursor(record, trial=trial, task=task, matcher=searched)
-        starts = [partial(cursor.skip_to_last, tail)] if tail else []
+        starts = [cursor.skip_in_turns(tail)] if tail else []
         if fromLine:
             source = native.numbered_logs.numbered_source(record, trial)
-            starts.insert(0, partial(native.numbered_logs.skip_to_line, cursor, source, fromLine))
+            starts.insert(0, native.numbered_logs.skip_to_line(cursor, source, fromLine))
         lines = stream_lines(cursor, request.state.admit_again, follow=follow, starts=starts)
         return LogStream(native.streams, caller, lines)
 

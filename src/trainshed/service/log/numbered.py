@@ -113,10 +113,10 @@ class NumberedLogs:
             )
         return source
 
-    def skip_to_line(self, cursor: LogCursor, source: LogSource, number: int) -> None:
-        """Move a reader to the line with a number, or behind the last line."""
+    def skip_to_line(self, cursor: LogCursor, source: LogSource, number: int) -> Iterator[None]:
+        """Move a reader to the line with a number, or behind the last line; yield to pause."""
         numbered = NumberedLog(self.job_log.segments(source.uid), self.index)
-        numbered.count_lines(lambda: False)
+        yield from count_in_turns(numbered)
         before = min(number - 1, numbered.total) - 1
         last = next(numbered.read(before), None) if before >= 0 else None
         cursor.skip_to(last.line.stamp_ns + 1 if last else 0)

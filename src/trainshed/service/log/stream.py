@@ -175,11 +175,17 @@ class LogCursor:
 
         The cost does not depend on the length of the log; only their stamps are kept.
         """
+        for _ in self.skip_in_turns(count, before_ns):
+            pass
+
+    def skip_in_turns(self, count: int, before_ns: int | None = None) -> Iterator[None]:
+        """Do the same; yield after each line, because the last lines with a text may be far."""
         newest: list[int] = []
         for source in self._sources():
             span = Span(task=self._task, newest_first=True, before_ns=before_ns, holds=self._holds)
-            for line in filter(self._matches, self._job_log.read(source.uid, span)):
-                if not _take_newest(newest, count, line.stamp_ns):
+            for line in self._job_log.read(source.uid, span):
+                yield
+                if self._matches(line) and not _take_newest(newest, count, line.stamp_ns):
                     break
         if self._story and wants_story(self._task):
             for event in all_events(self._store, self._story.uid):

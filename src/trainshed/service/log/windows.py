@@ -20,7 +20,7 @@ from trainshed.service.log.numbered import (
     OpenLog,
     merge_rows,
 )
-from trainshed.service.log.study_windows import read_study
+from trainshed.service.log.study_windows import read_study, skip_to_place
 from trainshed.storage.numbered_log import NumberedLine, NumberedLog
 from trainshed.store.records.jobs import JobRecord
 
@@ -33,6 +33,8 @@ BYTES_MAX: Final = 1 << 25
 SENTENCES_MAX: Final = 1000
 #: Seconds after which a request counts no more lines; the next request continues.
 COUNT_S_MAX: Final = 1.0
+#: Seconds after which a request reads no more lines of a study that its filter leaves out.
+STUDY_S_MAX: Final = 2.0
 #: If a window cannot reach back to its line because its lines are long, it reaches back less.
 _SHRINKING: Final = 8
 
@@ -106,7 +108,9 @@ class LogWindows:
             )
         before = max(place.before, count if place.is_end else 0)
         cursor = self.logs.study_cursor(record, selection.task)
-        lines = read_study(cursor, place.stamp_ns, before, count, selection.line_filter)
+        skip_to_place(cursor, place.stamp_ns, before)
+        late_s = self.clock() + STUDY_S_MAX
+        lines = read_study(cursor, count, selection.line_filter, lambda: self.clock() > late_s)
         tasks = self._tasks(record.uid, (line.task_name for line in lines))
         return render_window(None, 0, [LogRow(None, line) for line in lines], tasks)
 
