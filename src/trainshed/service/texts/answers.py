@@ -1,7 +1,8 @@
 """Responses of the native API about the text of a job: its check, and a stored job as a text."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from trainshed.model.explanation import Reason
 from trainshed.model.roles import Role
@@ -112,6 +113,32 @@ class TextCheck(Answer):
     """None for a text that is not valid."""
     start: StartForecast | None = None
     """None for a text that is not valid."""
+
+
+_Place = TypeVar("_Place", TextEdit, TextViolation)
+
+
+def shift_first_line(check: TextCheck) -> TextCheck:
+    """Return the check of a text that has one more character at its beginning."""
+    violations = [
+        replace(_shift(violation), edit=violation.edit and _shift(violation.edit))
+        for violation in check.violations
+    ]
+    start = check.start
+    if start and start.change and start.change.edit:
+        change = replace(start.change, edit=_shift(start.change.edit))
+        start = replace(start, change=change)
+    return replace(check, violations=violations, start=start)
+
+
+def _shift(place: _Place) -> _Place:
+    if place.line is None or place.column is None or place.end_column is None:
+        return place
+    return replace(
+        place,
+        column=place.column + (place.line == 1),
+        end_column=place.end_column + (place.end_line == 1),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

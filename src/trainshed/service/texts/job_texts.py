@@ -22,9 +22,15 @@ from trainshed.service.texts.answers import (
     StoredJobName,
     TextCheck,
     TextViolation,
+    shift_first_line,
 )
 from trainshed.service.texts.document_paths import value_at
-from trainshed.service.texts.reading import TextJob, Unreadable, read_job_text
+from trainshed.service.texts.reading import (
+    BYTE_ORDER_MARK,
+    TextJob,
+    Unreadable,
+    read_job_text,
+)
 from trainshed.service.texts.starts import TextStarts
 from trainshed.service.texts.stored_texts import StoredTexts, free_job_id
 from trainshed.service.texts.unreadable import find_edit
@@ -74,6 +80,11 @@ class JobTexts:
 
     def check(self, project: ProjectId, text: str, location: str | None) -> TextCheck:
         """Check a text as a submission does; store and start nothing."""
+        if text.startswith(BYTE_ORDER_MARK):
+            return shift_first_line(self._check(project, text[1:], location))
+        return self._check(project, text, location)
+
+    def _check(self, project: ProjectId, text: str, location: str | None) -> TextCheck:
         try:
             job = read_job_text(text, location)
         except Unreadable as fault:

@@ -21,6 +21,8 @@ from trainshed.wire.text_nodes import DocumentFault, Lines, TextNode, TextSpan, 
 
 #: What messages call the text.
 SOURCE: Final = "the text"
+#: What some editors write at the beginning of a text; it is not part of the document.
+BYTE_ORDER_MARK: Final = "\ufeff"
 #: The most characters of a text: a job has a few thousand.
 TEXT_LENGTH_MAX: Final = 1 << 20
 
@@ -132,7 +134,7 @@ def _read_one(text: str) -> JobDocument:
     if len(text) > TEXT_LENGTH_MAX:
         raise Unreadable(unreadable(f"{SOURCE} must have at most {TEXT_LENGTH_MAX} characters"))
     try:
-        first, *others = read_documents(text.removeprefix("\ufeff"), SOURCE)
+        first, *others = read_documents(text.removeprefix(BYTE_ORDER_MARK), SOURCE)
         check_document(first.content)
     except DocumentFault as fault:
         raise Unreadable(_at_fault(fault)) from None

@@ -20,7 +20,6 @@ _INDENT: Final = "  "
 
 def find_edit(text: str, violation: TextViolation) -> TextEdit | None:
     """Return an edit after which the text can be read; None if none is known."""
-    text = text.removeprefix("\ufeff")
     lines = Lines(text)
     for span, new, title in _candidates(text, lines, violation):
         edited = text[: span.start] + new + text[span.end :]
