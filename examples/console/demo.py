@@ -28,9 +28,10 @@ BIN = Path(sys.executable).parent
 PROJECT, LOCATION = "demo", "us-central1"
 PARENT = f"/v1/projects/{PROJECT}/locations/{LOCATION}"
 TRAINING = "ddp_1"
-READY_S_MAX = 60.0
+READY_S_MAX = 180.0
 #: (engine, type of GPU) of the groups of simulated nodes.
 NODES = ("nodes", "NVIDIA_TESLA_T4")
+TUNING = ("tuning", "NVIDIA_TESLA_T4")
 A100 = ("a100", "NVIDIA_TESLA_A100")
 CLUSTER = ("cluster", "NVIDIA_TESLA_V100")
 USERS = ("ada", "grace", "linus")
@@ -217,13 +218,13 @@ def submit(server: Server, document: dict[str, Any]) -> str:
 
 def create_study(server: Server) -> None:
     """Create a study of simulated trials."""
-    trial = job("trial", NODES, ())["jobSpec"]
+    trial = job("trial", TUNING, ())["jobSpec"]
     server.call(
         "POST",
         f"{PARENT}/hyperparameterTuningJobs",
         {
             "displayName": "digits",
-            "labels": {"trainshed-engine": NODES[0]},
+            "labels": {"trainshed-engine": TUNING[0]},
             "maxTrialCount": 40,
             "parallelTrialCount": 8,
             "studySpec": {
