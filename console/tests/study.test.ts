@@ -57,6 +57,14 @@ test("an axis is logarithmic if the study's scale is and all values permit it", 
   assert.deepEqual(axesOf(spec, negative, ACCURACY, true).map(({ kind }) => kind), ["value", "category", "value"]);
 });
 
+test("other metrics have axes before the chosen one", () => {
+  const spec = { ...study([]), metrics: [ACCURACY, SIZE] };
+  const rated = rate([trial(1, 1, { metrics: { accuracy: 1, size: 3 } })], "accuracy");
+  const axes = axesOf(spec, rated, ACCURACY, false);
+  assert.deepEqual(axes.map(({ id }) => id), ["size", "accuracy"]);
+  assert.deepEqual(axes.map((axis) => valueOn(axis, rated[0]?.trial ?? assert.fail())), [3, 1]);
+});
+
 test("ranges hold values, positions of words, and no trial without a value", () => {
   const spec = study([{ id: "lr", kind: "DOUBLE", scale: "NONE" }, { id: "opt", kind: "CATEGORICAL", scale: "NONE", values: ["sgd", "adam"] }]);
   const one = trial(1, 0.5, { parameters: { lr: 0.1, opt: "adam" } });

@@ -61,7 +61,7 @@ export type AxisKind = "value" | "log" | "category";
 export interface StudyAxis {
   id: string;
   kind: AxisKind;
-  /** True for the metric's axis, which comes last. */
+  /** True for axes of metrics; that of the chosen one comes last. */
   isMetric: boolean;
   /** The words of a category, in order. */
   words: readonly string[];
@@ -79,13 +79,14 @@ export function valueOn(axis: StudyAxis, trial: TrialSummary): Value {
   return isDrawable ? value : null;
 }
 
-/** Return an axis for each parameter of the study and its trials, then the metric's. */
+/** Return an axis for each parameter of the study and its trials, then the other metrics', then the metric's. */
 export function axesOf(study: StudyDescription, rated: readonly Rated[], metric: StudyMetric, logMetric: boolean): StudyAxis[] {
   const names = new Set(study.parameters.map((parameter) => parameter.id));
   for (const { trial } of rated) for (const name of Object.keys(trial.parameters)) names.add(name);
   const axes = [...names].map((name) => parameterAxis(study, rated, name));
   const isLog = logMetric && rated.every(({ value }) => value > 0);
-  return [...axes, { id: metric.id, kind: isLog ? "log" : "value", isMetric: true, words: [] }];
+  const others = study.metrics.filter(({ id }) => id !== metric.id).map(({ id }): StudyAxis => ({ id, kind: "value", isMetric: true, words: [] }));
+  return [...axes, ...others, { id: metric.id, kind: isLog ? "log" : "value", isMetric: true, words: [] }];
 }
 
 function parameterAxis(study: StudyDescription, rated: readonly Rated[], name: string): StudyAxis {
