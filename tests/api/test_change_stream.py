@@ -34,18 +34,34 @@ def store(tmp_path):
     opened.close()
 
 
-@pytest.fixture
-def edge(store, tmp_path):
+@contextmanager
+def serving_changes(store, folder):
     native = build_native(
         store=store,
         stories=Stories(store),
-        numbered_logs=NumberedLogs(store, JobLog(tmp_path / "jobs")),
+        numbered_logs=NumberedLogs(store, JobLog(folder / "jobs")),
         nodes=NodeService(store=store),
     )
     app = native_app(native, "1")
     app.state.permissions = type(app.state.permissions)(project)
     with client(application([], native=app)) as opened:
         yield opened
+
+
+@pytest.fixture
+def edge(store, tmp_path):
+    with serving_changes(store, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def quiet_edge(tmp_path_factory):
+    """A server without jobs, for calls that are refused."""
+    folder = tmp_path_factory.mktemp("quiet")
+    store = open_store(new_database(folder))
+    with serving_changes(store, folder) as opened:
+        yield opened
+    store.close()
 
 
 @contextmanager
@@ -115,15 +131,15 @@ def test_a_stream_has_jobs_of_the_callers_projects_only(edge, store):
         ("", 400, "topic must be one of"),
     ],
 )
-def test_a_topic_that_cannot_be_sent_is_refused(edge, topic, status, words):
-    answered, message = refusal(edge, topic)
+def test_a_topic_that_cannot_be_sent_is_refused(quiet_edge, topic, status, words):
+    answered, message = refusal(quiet_edge, topic)
     assert answered == status
     assert words in message
 
 
-def test_a_stream_needs_a_topic_and_has_at_most_sixteen(edge):
-    assert refusal(edge)[0] == 400
-    assert refusal(edge, *["queue:demo"] * 17)[0] == 400
+def test_a_stream_needs_a_topic_and_has_at_most_sixteen(quiet_edge):
+    assert refusal(quiet_edge)[0] == 400
+    assert refusal(quiet_edge, *["queue:demo"] * 17)[0] == 400
 
 
 def test_a_job_is_told_until_it_is_deleted(edge, store):
@@ -164,11 +180,11 @@ def test_a_study_is_told_of_its_trials(edge, store):
         assert change["states"] == {"ACTIVE": 2}
 
 
-def test_the_201st_stream_is_refused_with_a_time_to_try_again(edge):
+def test_the_201st_stream_is_refused_with_a_time_to_try_again(quiet_edge):
     many = httpx.Limits(max_connections=300)
     headers = {"Authorization": "Bearer demo"}
     options = {"headers": headers, "limits": many, "timeout": WAIT_S_MAX, "trust_env": False}
-    with httpx.Client(base_url=edge.base_url, **options) as http, ExitStack() as streams:
+    with httpx.Client(base_url=quiet_edge.base_url, **options) as http, ExitStack() as streams:
         opened = [streams.enter_context(streaming(http, "queue:demo")) for _ in range(STREAMS_MAX)]
         answer = http.get(STREAM, params={"topic": "queue:demo"})
         assert answer.status_code == 503
@@ -176,7 +192,7 @@ def test_the_201st_stream_is_refused_with_a_time_to_try_again(edge):
         assert "200 pages already" in answer.json()["error"]["message"]
         assert "every 5 s" in answer.json()["error"]["message"]
         assert len(opened) == STREAMS_MAX
-    wait_until(lambda: http_status(edge) == 200)
+    wait_until(lambda: http_status(quiet_edge) == 200)
 
 
 def http_status(edge):
