@@ -2,21 +2,20 @@
 
     python -m benchmarks console-logs [--lines 1000000] [--submits 2000]
 
-A simulated server holds the log of one job: lines of three replicas in segments, as a supervisor
-writes them.  The end is read cold, by a server that has just started, and warm; then lines at
-random numbers, stamps and shares; then a text and an expression are searched in all lines.  The
-peers read the same files.  At the end submits are counted while a client searches.
+A simulated server holds the log of one job: lines of three replicas in segments.  The end is read
+cold, by a server that has just started, and warm; then lines at random numbers, stamps and shares;
+then a text and an expression are searched in all lines.  The peers read the same files.  At the end
+submits are counted while a client searches.
 """
 
 import argparse
-import itertools
 import random
 import statistics
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -25,10 +24,10 @@ from urllib.parse import quote
 from benchmarks.harness import Benchmark, Goal, Json, Report, at_least, at_most, tell
 from benchmarks.service.client import Client
 from benchmarks.service.documents import PROJECT
+from benchmarks.service.log_files import attempt_log, write_log
 from benchmarks.service.measures import submit, submits
 from benchmarks.service.servers import Server, simulated_at
-from trainshed.engines.supervise.record.segments import SegmentWriter
-from trainshed.model.log_line import LOG_FOLDER
+from trainshed.model.log_line import LogLine
 
 #: The goals on two cores without other work, in seconds.
 COLD_S_MAX, WARM_S_MAX, LINE_S_MAX = 1.0, 0.3, 0.1
@@ -42,8 +41,6 @@ GPUS = 64
 WITH_TEXT = 10_000
 TEXT = "loss = nan"
 EXPRESSION = r"loss = (nan|inf)\b.*rank \d"
-#: Lines of one write.
-_BATCH = 100
 
 T = TypeVar("T")
 
@@ -55,8 +52,8 @@ def measure(args: argparse.Namespace) -> Report:
         with simulated_at(folder, gpus=GPUS) as server, server.client() as client:
             path, uid = find_job(client, submit(client, 0))
         tell(f"writing {args.lines:,} lines")
-        log = folder / "jobs" / uid / "1" / LOG_FOLDER
-        write_log(log, args.lines)
+        log = attempt_log(folder, uid)
+        write_log(log, lines_of(args.lines))
         cold_s = [measure_cold(folder, path, args.lines) for _ in range(args.rounds)]
         goals = [at_most("the end, index cold", statistics.median(cold_s), COLD_S_MAX, "s")]
         with simulated_at(folder, gpus=GPUS) as server:
@@ -74,17 +71,12 @@ def find_job(client: Client, job: str) -> tuple[str, str]:
     return path, str(client.call("GET", path)["uid"])
 
 
-def write_log(folder: Path, lines: int) -> None:
-    """Write the log of an attempt: lines of three replicas in turn."""
-    folder.parent.mkdir(parents=True)
-    writer = SegmentWriter(folder)
-    numbers = itertools.count(1)
-    for batch in range(lines // _BATCH):
-        rank = batch % REPLICAS
-        texts = [text_of(next(numbers), rank) for _ in range(_BATCH)]
-        writer.lines(f"workerpool{rank}-0", texts, severity="INFO", stream="stdout")
-        writer.flush()
-    writer.close()
+def lines_of(count: int) -> Iterator[LogLine]:
+    """Yield the lines of three replicas in turn, a microsecond apart."""
+    begin_ns = time.time_ns() - count * 1000
+    for number in range(1, count + 1):
+        rank = number % REPLICAS
+        yield LogLine(begin_ns + 1000 * number, f"workerpool{rank}-0", text_of(number, rank))
 
 
 def text_of(number: int, rank: int) -> str:
