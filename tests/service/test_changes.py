@@ -116,6 +116,33 @@ def test_a_queue_is_told_once_of_each_change(store):
     assert watch.look([MINE]) == {}, "nothing is remembered of a time without pages"
 
 
+def test_a_job_that_came_and_ended_between_two_looks_is_told_once(store):
+    before = add(store, project="demo")
+    go(store, before.uid, JobState.CANCELLED)
+    watch = QueueWatch(store)
+    assert watch.look([ALL]) == {}
+    short = add(store, project="demo")
+    go(store, short.uid, JobState.CANCELLED)
+    [row] = watch.look([ALL])[ALL].jobs
+    assert (row.uid, row.state) == (str(short.uid), JobState.CANCELLED)
+    assert watch.look([ALL]) == {}
+
+
+def test_a_job_that_comes_during_a_look_is_counted_until_it_ends(store, monkeypatch):
+    watch = QueueWatch(store)
+    came = []
+
+    def read_places():
+        came.append(add(store, project="demo"))
+        return type(store).open_places(store)
+
+    with monkeypatch.context() as during:
+        during.setattr(store, "open_places", read_places)
+        watch.look([ALL])
+    go(store, came[0].uid, JobState.CANCELLED)
+    assert dict(watch.look([ALL])[ALL].counts) == {}
+
+
 def test_after_very_many_changes_pages_read_again(store, monkeypatch):
     monkeypatch.setattr(watches, "JOBS_MAX", 2)
     watch = QueueWatch(store)

@@ -1,5 +1,7 @@
 """The store's contract: a mark of a job changes whenever its row in a list does."""
 
+from datetime import timedelta
+
 from store.builders import (
     PLACED,
     PROJECT,
@@ -54,6 +56,19 @@ class TestMarks:
         assert set(store.marks_of([uid])) == {uid}
         store.delete_job(uid)
         assert store.marks_of([uid]) == {}
+
+    def test_jobs_are_found_by_the_time_of_their_end(self, store: Store, clock: HandClock) -> None:
+        early, late, deleted = (add(store).uid for _ in range(3))
+        add(store)
+        go(store, early, JobState.CANCELLED)
+        clock.forward(10)
+        since = store.now()
+        for uid in (late, deleted):
+            go(store, uid, JobState.CANCELLED)
+        store.delete_job(deleted)
+        assert store.ended_since(since, limit=9) == {late}
+        assert store.ended_since(since - timedelta(seconds=10), limit=9) == {early, late}
+        assert store.ended_since(since - timedelta(seconds=10), limit=1) == {late}
 
     def test_the_last_stamp_is_that_of_the_newest_event(
         self, store: Store, clock: HandClock

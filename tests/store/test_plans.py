@@ -56,6 +56,7 @@ HOT = {
     "open places": job_rows.OPEN_PLACES,
     "open marks": marks.OPEN_MARKS,
     "some marks": marks.MARKS_OF,
+    "ended since": marks.ENDED_SINCE,
     "last stamps": marks.LAST_STAMPS,
     "marks of trials": marks.TRIAL_MARKS,
     "by name": jobs.BY_NAME,

@@ -7,10 +7,12 @@ SQLAlchemy's rows take three times as long.
 
 import json
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import BigInteger, Connection, Select, bindparam, select
 
+from trainshed.store import codec
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
 from trainshed.store.front import IS_BEHIND
@@ -24,6 +26,12 @@ _MARK: Final = select(JOBS.c.uid, JOBS.c.version, JOBS.c.explanation, IS_BEHIND)
 OPEN_MARKS: Final = _MARK.where(JOBS.c.end_ns.is_(None))
 _WATCHED: Final = given("watched", uid=BigInteger)
 MARKS_OF: Final = _MARK.where(JOBS.c.uid == _WATCHED.c.uid, JOBS.c.deleted_ns.is_(None))
+ENDED_SINCE: Final = (
+    select(JOBS.c.uid)
+    .where(JOBS.c.end_ns >= bindparam("since_ns"), JOBS.c.deleted_ns.is_(None))
+    .order_by(JOBS.c.end_ns.desc(), JOBS.c.uid.desc())
+    .limit(bindparam("most"))
+)
 _STAMPED: Final = given("stamped", uid=BigInteger)
 LAST_STAMPS: Final = select(JOBS.c.uid, JOBS.c.last_stamp_ns).where(JOBS.c.uid == _STAMPED.c.uid)
 TRIAL_MARKS: Final = (
@@ -56,6 +64,11 @@ class StoredMarks:
         """Return the marks of these jobs, also of ended ones; leaves out deleted jobs."""
         marks = self._driver_rows(MARKS_OF, watched=json.dumps([[uid] for uid in uids]))
         return {mark[0]: mark for mark in marks}
+
+    def ended_since(self, since: datetime, *, limit: int) -> frozenset[int]:
+        """Return the uids of at most ``limit`` jobs that ended at a time or later, the newest."""
+        parameters = {"since_ns": codec.to_ns(since), "most": limit}
+        return frozenset(row[0] for row in self._db.rows(ENDED_SINCE, **parameters))
 
     def last_stamps(self, uids: Collection[int]) -> Mapping[int, int]:
         """Return the stamps in ns of the newest events of these jobs."""

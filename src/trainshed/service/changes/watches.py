@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Protocol
 
 from trainshed.model.refusals import Refusal
@@ -33,6 +34,8 @@ from trainshed.wire.native_v1 import Answer
 
 #: The most jobs of one event; after more changes the page reads its list again.
 JOBS_MAX: Final = 1000
+#: How long a job has ended when its end is read for the last time: servers' clocks differ.
+OVERLAP: Final = timedelta(seconds=10)
 #: Seconds between two looks at nodes, which change rarely.
 NODES_S: Final = 2.0
 #: Seconds that a look may count lines of logs; the next look continues.
@@ -60,11 +63,15 @@ class LogMark(NamedTuple):
 class QueueWatch:
     """Finds changed jobs in the lists of projects.
 
-    A job that was added and ended between two looks is not found: it was never open in one.
+    A job that was added and ended between two looks was never open in one; it is found because it
+    ended recently.
     """
 
     store: Store
     _before: Mapping[int, JobMark] | None = None
+    _ended: frozenset[int] = frozenset()
+    """The jobs that had ended recently at the last look."""
+    _looked_time: datetime | None = None
     _places: dict[int, tuple[str, str]] = field(default_factory=dict)
     """The (project, state) of each open job, without trials."""
 
@@ -75,12 +82,24 @@ class QueueWatch:
             self._places = {}
             return {}
         now = self.store.open_marks()
-        uids = () if before is None else compare_marks(before, now).every
+        short = self._find_ended() - now.keys()
+        uids: Collection[int] = ()
+        if before is not None:
+            uids = (*compare_marks(before, now).every, *(short - before.keys()))
         if before is None or len(uids) > JOBS_MAX:
-            self._places = dict(self.store.open_places())
+            places = self.store.open_places()  # a job that was just added is found by the next look
+            self._places = {uid: place for uid, place in places.items() if uid in now}
         changes = self._read_changes(scopes, uids)
         self._before = now
         return changes
+
+    def _find_ended(self) -> frozenset[int]:
+        """Return the jobs that ended recently and had not at the last look."""
+        now = self.store.now()
+        since = (self._looked_time or now) - OVERLAP
+        before, self._looked_time = self._ended, now
+        self._ended = self.store.ended_since(since, limit=2 * JOBS_MAX)
+        return self._ended - before
 
     def _read_changes(self, scopes: Collection[TopicScope], uids: Collection[int]) -> Changes:
         """Read the rows of jobs that were added, have changed or are no longer open."""
