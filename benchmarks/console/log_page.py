@@ -32,6 +32,8 @@ JUMPS, SCREENS, WHEEL_PX = 20, 40, 700
 END_COLD_S_MAX, END_WARM_S_MAX, JUMP_S_MAX = 1.0, 0.3, 0.1
 FRAME_MS_MAX, HEAP_MB_MAX, GROWTH_MAX = 32.0, 30.0, 0.10
 HIT_S_MAX, LITERAL_S_MAX, EXPRESSION_S_MAX = 0.5, 2.0, 3.0
+#: Seconds after which the page holds as many lines as it ever will.
+FILLS_S = 30.0
 LINES_A_SECOND, APPENDS_A_SECOND = 2000, 10
 
 
@@ -130,7 +132,7 @@ def measure_following(browser: Browser, server: Server, data: Path, seconds: flo
         page.goto(f"/console/jobs/{PROJECT}/{job}")
         usable_s(page, "lines")
         with growing(folder) as written:
-            page.wait_for_timeout(max(1.0, min(10.0, seconds / 4)) * 1000)
+            page.wait_for_timeout(min(FILLS_S, seconds / 4) * 1000)
             before = heap_mb(page)
             gaps = _count_gaps(page, seconds)
             after = heap_mb(page)

@@ -8,6 +8,7 @@ part.  The sizes of the scripts are those that the server sends.
 """
 
 import argparse
+import re
 import tempfile
 from pathlib import Path
 
@@ -30,6 +31,8 @@ from trainshed.api.console.bundle import FOLDER
 GPUS = 8
 #: The share of the jobs that the nodes can run at once.
 RUNNING_SHARE = 0.8
+#: The scripts that the page names; the others are loaded when they are needed.
+SCRIPT = re.compile(r"/console/static/([\w.-]+\.js)\b")
 FIRST_KB_MAX, ALL_KB_MAX = 45.0, 450.0
 ROUNDS = 5
 
@@ -73,9 +76,10 @@ def measure_pages(
 def bundle_goals() -> list[Goal]:
     """Return the sizes of the scripts and styles, compressed as the server sends them."""
     sizes = {path.name: path.stat().st_size / 1000 for path in FOLDER.glob("*.gz")}
-    first = sum(size for name, size in sizes.items() if name.startswith("main-") and ".js" in name)
+    page = (FOLDER / "index.html").read_text("utf-8")
+    first = sum(sizes[f"{name}.gz"] for name in set(SCRIPT.findall(page)))
     return [
-        at_most("first script, compressed", first, FIRST_KB_MAX, "kB"),
+        at_most("first scripts, compressed", first, FIRST_KB_MAX, "kB"),
         at_most("all scripts and styles, compressed", sum(sizes.values()), ALL_KB_MAX, "kB"),
     ]
 
