@@ -35,10 +35,10 @@ def local(tmp_path_factory):
 @pytest.fixture
 def killable(tmp_path):
     """A server with simulated nodes that a test kills and starts again at the same address."""
-    server = prepared(tmp_path / "data", "--port", str(free_port()))
+    server = prepared(tmp_path / "data", "--port", str(free_port()), "--grpc-port", "none")
     server.program = SIMULATED
     yield server.start()
-    server.kill()
+    server.stop()
 
 
 @pytest.fixture
