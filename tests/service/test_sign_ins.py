@@ -18,6 +18,7 @@ from trainshed.service.auth.browser_proofs import (
     make_ticket,
 )
 from trainshed.service.auth.sign_ins import CODE_LIFE, IDLE, LIFE, SignIns
+from trainshed.store.base import StoreFault
 
 HOME = "192.0.2.7"
 MINUTE_S = 60.0
@@ -136,6 +137,25 @@ def test_another_server_of_the_database_sees_the_use(store, sign_ins, token, clo
     begun = sign_ins.begin_with_token(token.token, HOME)
     clock.now += IDLE.total_seconds() - MINUTE_S
     assert is_live(sign_ins, begun)
+    sign_ins.tidy()
+    clock.now += IDLE.total_seconds() - MINUTE_S
+    assert is_live(other, begun)
+
+
+def test_a_use_is_stored_once_the_database_is_back(store, sign_ins, token, clock, monkeypatch):
+    other = SignIns(store, Access(store, anonymous=False, clock=clock), clock)
+    begun = sign_ins.begin_with_token(token.token, HOME)
+    clock.now += IDLE.total_seconds() - MINUTE_S
+    assert is_live(sign_ins, begun)
+
+    def fail(times):
+        del times
+        raise StoreFault("away")
+
+    with monkeypatch.context() as away:
+        away.setattr(store, "note_sign_in_use", fail)
+        with pytest.raises(StoreFault):
+            sign_ins.tidy()
     sign_ins.tidy()
     clock.now += IDLE.total_seconds() - MINUTE_S
     assert is_live(other, begun)

@@ -142,8 +142,11 @@ class SignIns:
 
     def tidy(self) -> None:
         """Store when sign-ins were last used, and delete ended ones; called at intervals."""
-        times = {digest: self._used.pop(digest) for digest in list(self._used)}
+        times = self._used.copy()
         self._store.note_sign_in_use(times)
+        for digest, time in times.items():
+            if self._used.get(digest) == time:
+                self._used.pop(digest, None)
         now = self._now()
         self._store.forget_sign_ins(begun_before=now - LIFE, used_before=now - IDLE)
         self._store.forget_sign_in_codes(now - CODE_LIFE)
