@@ -1,8 +1,9 @@
-"""What a command ends with is what decided the job."""
+"""A command follows a job to its end, and ends with what decided the job."""
 
 import pytest
 
-from trainshed.client.following import exit_code_of
+from trainshed.client.faults import Unreachable
+from trainshed.client.following import FollowedJob, LineSelection, exit_code_of
 
 
 def replica(role, state, **how):
@@ -31,3 +32,27 @@ CASES = {
 def test_the_exit_code_is_that_of_the_replica_that_decided(case):
     state, replicas, code = CASES[case]
     assert exit_code_of({"state": state, "replicas": replicas}) == code
+
+
+class PrunedServer:
+    """A server that goes away after a line, and has removed old lines when it is back."""
+
+    lost = ({"time": "5", "message": "a"},)
+    now = ({"time": "5", "message": "a"}, {"time": "6", "message": "b"})
+
+    def lines(self, path, query):
+        del path
+        lines = self.lost if self.lost else self.now[(query["fromLine"] or 1) - 1 :]
+        yield from lines
+        if self.lost:
+            self.lost = ()
+            raise Unreachable("away")
+
+    def call(self, verb, path):
+        return {}
+
+
+def test_a_log_goes_on_although_its_numbers_have_shifted_meanwhile():
+    job = FollowedJob(PrunedServer(), "jobs/7", note=lambda _: None, pause=lambda _: None)
+    lines = job.lines(LineSelection(from_line=5))
+    assert [line["message"] for line in lines] == ["a", "b"]

@@ -74,8 +74,9 @@ class FollowedJob:
         """
         resume_time = last_time = ""
         while True:
-            newest = None if resume_time else selection.tail
-            query = {"follow": "true", **selection.query, "tail": newest}
+            query = {"follow": "true", **selection.query}
+            if resume_time:  # the numbers of lines shift when old ones are removed
+                query |= {"tail": None, "fromLine": None}
             try:
                 for line in self.server.lines(f"{self.path}/logs", query):
                     self._was_reached = True
