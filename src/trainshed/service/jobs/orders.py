@@ -1,4 +1,4 @@
-"""JobOrders about jobs of every kind, by their ids: cancel one or many, change labels, delete.
+"""Carries out orders for jobs of every kind, by id: cancel one or many, change labels, delete.
 
 The same rules as Google's routes: a job that has ended does not change when it is cancelled, and
 only a job that has ended can be deleted.
@@ -58,7 +58,7 @@ Enter = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class JobOrders:
-    """JobOrders about jobs.  Methods raise Refusal.  Thread-safe."""
+    """Carries out orders for jobs.  Methods raise Refusal.  Thread-safe."""
 
     store: Store
     jobs: JobService

@@ -2,7 +2,7 @@
 
 Candidates come from the words of a violation: the name that it suggests, and the values that it
 accepts.  The edited document is judged again, and an edit is offered only if its violation is gone
-and no other has come.  So a candidate that is wrong costs time and misleads nobody.
+and no other has come.  So a wrong candidate costs only time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
