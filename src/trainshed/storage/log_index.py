@@ -26,7 +26,7 @@ from trainshed.storage.log_segments import (
 SEGMENTS_MAX: Final = 1 << 13
 
 
-def _numbers() -> "array[int]":
+def _make_numbers() -> "array[int]":
     return array("q")
 
 
@@ -34,8 +34,8 @@ def _numbers() -> "array[int]":
 class Marks:
     """The index of one segment for one filter; ``end`` is the end of its last whole line."""
 
-    starts: "array[int]" = field(default_factory=_numbers)
-    counts: "array[int]" = field(default_factory=_numbers)
+    starts: "array[int]" = field(default_factory=_make_numbers)
+    counts: "array[int]" = field(default_factory=_make_numbers)
     end: int = 0
     count: int = 0
 

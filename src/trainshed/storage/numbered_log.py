@@ -86,7 +86,7 @@ class NumberedLog:
         self._index = index
         self._filter = line_filter
         self._attempt = attempt
-        self._parts = [self._part(segment, size) for segment, size in _sizes(segments)]
+        self._parts = [self._part(segment, size) for segment, size in _read_sizes(segments)]
 
     def _part(self, segment: LogSegment, size: int) -> _Part:
         all_marks = self._index.get(segment, ALL_LINES, size)
@@ -126,8 +126,8 @@ class NumberedLog:
     @cached_property
     def _bases(self) -> tuple[list[int], list[int]]:
         """The number of lines, and of selected lines, before each segment and at the end."""
-        all_counts = _counts([(part.size, part.all) for part in self._parts])
-        selected = _counts([(part.size, part.selected) for part in self._parts])
+        all_counts = _estimate_counts([(part.size, part.all) for part in self._parts])
+        selected = _estimate_counts([(part.size, part.selected) for part in self._parts])
         return [*accumulate(all_counts, initial=0)], [*accumulate(selected, initial=0)]
 
     @property
@@ -230,19 +230,21 @@ class NumberedLog:
                 return
             start, position = marks.piece_of(skip)
             number = all_marks.count_before(data, start, ALL_LINES)
-            for offset, piece in _offsets(start, whole_pieces(data, start, marks.end)):
+            for offset, piece in _add_offsets(start, whole_pieces(data, start, marks.end)):
                 scanned = 0
                 for at in self._filter.starts(piece):
                     number += piece.count(NEWLINE, scanned, at)
                     scanned, position = at, position + 1
                     if position > skip:
                         text = piece[at : piece.find(NEWLINE, at) + 1]
-                        line = decode_line(text) or _damaged(data, part.segment, offset + at, text)
+                        line = decode_line(text) or _describe_damage(
+                            data, part.segment, offset + at, text
+                        )
                         yield NumberedLine(number + 1, line, len(text))
                 number += piece.count(NEWLINE, scanned)
 
 
-def _sizes(segments: Sequence[LogSegment]) -> Iterator[tuple[LogSegment, int]]:
+def _read_sizes(segments: Sequence[LogSegment]) -> Iterator[tuple[LogSegment, int]]:
     """Yield the segments that still exist, with their sizes in bytes."""
     with ExitStack() as held:
         roots: dict[Path, Beneath] = {}
@@ -258,7 +260,7 @@ def _sizes(segments: Sequence[LogSegment]) -> Iterator[tuple[LogSegment, int]]:
                 yield segment, min(size, SEGMENT_BYTES_MAX)
 
 
-def _counts(parts: Sequence[tuple[int, Marks | None]]) -> list[int]:
+def _estimate_counts(parts: Sequence[tuple[int, Marks | None]]) -> list[int]:
     """Return the number of lines of each segment, estimated by the counted ones if need be.
 
     An estimate is at least 1, so that no reader skips a segment that is not counted.
@@ -287,18 +289,18 @@ def _pieces_of(segment: LogSegment, marks: Marks, skip: int) -> Iterator[tuple[i
         if data is None:
             return
         start, base = marks.piece_of(skip)
-        for offset, piece in _offsets(start, whole_pieces(data, start, marks.end)):
+        for offset, piece in _add_offsets(start, whole_pieces(data, start, marks.end)):
             yield base, offset, piece
             base += piece.count(NEWLINE)
 
 
-def _offsets(start: int, pieces: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+def _add_offsets(start: int, pieces: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
     for piece in pieces:
         yield start, piece
         start += len(piece)
 
 
-def _damaged(data: SegmentBytes, segment: LogSegment, offset: int, text: bytes) -> LogLine:
+def _describe_damage(data: SegmentBytes, segment: LogSegment, offset: int, text: bytes) -> LogLine:
     """Return what is shown for a damaged line; it has the stamp of the line before it."""
     return LogLine(
         stamp_ns=stamp_before(data, offset) or segment.first_ns,

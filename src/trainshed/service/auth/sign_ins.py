@@ -125,7 +125,7 @@ class SignIns:
         caller = self._check(token)
         self._used[digest] = now
         self._access.note_token(caller.credential)
-        until = _end(sign_in.create_time, caller)
+        until = _compute_end(sign_in.create_time, caller)
         return BrowserSignIn(cookie=proof.cookie, csrf=proof.csrf, caller=caller, until=until)
 
     def make_ticket(self, proof: BrowserProof, target: str) -> str:
@@ -163,7 +163,9 @@ class SignIns:
             last_use_time=now,
         )
         self._store.add_sign_in(sign_in, most=LIVE_MAX)
-        return BrowserSignIn(cookie=cookie, csrf=csrf, caller=caller, until=_end(now, caller))
+        return BrowserSignIn(
+            cookie=cookie, csrf=csrf, caller=caller, until=_compute_end(now, caller)
+        )
 
     def _is_live(self, sign_in: SignIn, now: datetime) -> bool:
         noted = self._used.get(sign_in.digest)
@@ -188,7 +190,7 @@ def _is_current(begun: datetime, span: timedelta, now: datetime) -> bool:
     return abs(now - begun) < span
 
 
-def _end(begun: datetime, caller: Caller) -> datetime:
+def _compute_end(begun: datetime, caller: Caller) -> datetime:
     end = begun + LIFE
     if caller.ends_at_s is None:
         return end

@@ -44,7 +44,7 @@ def apply_change(
     question = judged.judgement.question
     if question is None:
         return None
-    changed = _change(change, merged, judged, question.spec)
+    changed = _change_document(change, merged, judged, question.spec)
     if changed is None:
         return None
     again = judge(changed.merged)
@@ -53,7 +53,7 @@ def apply_change(
     return changed if is_exact and not again.violations else None
 
 
-def _change(
+def _change_document(
     change: Change, merged: Merged, judged: JudgedSubmission, spec: JobSpec
 ) -> ChangedDocument | None:
     field = _FIELDS[change.field]
@@ -72,13 +72,13 @@ def _has_change(spec: JobSpec, before: JobSpec, change: Change) -> bool:
     if change.field == "region":
         return spec.region == change.accepted and spec.groups == before.groups
     groups = [
-        _changed(group, change) if group.role.value == change.role else group
+        _change_group(group, change) if group.role.value == change.role else group
         for group in before.groups
     ]
-    return list(map(_size, spec.groups)) == list(map(_size, groups))
+    return list(map(_describe_size, spec.groups)) == list(map(_describe_size, groups))
 
 
-def _changed(group: ReplicaGroup, change: Change) -> ReplicaGroup:
+def _change_group(group: ReplicaGroup, change: Change) -> ReplicaGroup:
     accelerator = group.accelerator
     if change.field == "replica_count":
         return replace(group, count=int(change.accepted))
@@ -89,5 +89,5 @@ def _changed(group: ReplicaGroup, change: Change) -> ReplicaGroup:
     return replace(group, accelerator=replace(accelerator, type=change.accepted))
 
 
-def _size(group: ReplicaGroup) -> tuple[Any, ...]:
+def _describe_size(group: ReplicaGroup) -> tuple[Any, ...]:
     return group.role, group.count, group.machine_type, group.accelerator

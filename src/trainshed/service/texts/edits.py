@@ -56,10 +56,10 @@ def set_values(document: JobDocument, values: Mapping[str, Any]) -> Edit | None:
         if edit is None:
             return None
         text = edit.apply(text)
-    return _difference(document.text, text)
+    return _find_difference(document.text, text)
 
 
-def _difference(old: str, new: str) -> Edit:
+def _find_difference(old: str, new: str) -> Edit:
     """Return the smallest single edit that makes one text another one."""
     begin = _count_equal(old, new)
     end = _count_equal(old[begin:][::-1], new[begin:][::-1])
@@ -80,12 +80,12 @@ def rename_key(document: JobDocument, root: TextNode, path: str, key: str) -> Ed
     span = located.entry.key_span
     quote = document.text[span.start] if document.text[span.start] in "\"'" else ""
     edit = Edit(span, f"{quote}{key}{quote}")
-    expected = _renamed(document.content, path, str(located.entry.key), key)
+    expected = _rename_in(document.content, path, str(located.entry.key), key)
     is_one = expected is not None and _reads_as(edit.apply(document.text), expected)
     return edit if is_one else None
 
 
-def _renamed(content: Mapping[str, Any], path: str, old: str, new: str) -> Any:
+def _rename_in(content: Mapping[str, Any], path: str, old: str, new: str) -> Any:
     """Return a document with another name of the key at a path; None if the name is taken."""
     changed = copy.deepcopy(dict(content))
     parent = value_at(changed, path.removesuffix(old).rstrip("."))
@@ -107,10 +107,10 @@ def _replace(text: str, span: TextSpan, value: Any) -> Edit | None:
     old = text[span.start : span.end]
     if not old or old[0] in "|>&*!":
         return None
-    return Edit(span, _quoted(value, old[0]))
+    return Edit(span, _quote(value, old[0]))
 
 
-def _quoted(value: Any, quote: str) -> str:
+def _quote(value: Any, quote: str) -> str:
     """Return a value as text for YAML or JSON, with the quotes of the old value."""
     if not isinstance(value, str) or quote == '"':
         return json.dumps(value, ensure_ascii=False)
@@ -129,9 +129,9 @@ def _insert(text: str, parent: TextNode, rest: str, value: Any) -> Edit | None:
     at = first.key_span.start
     if parent.is_flow:
         quote = '"' if text[at] == '"' else ""
-        return Edit(TextSpan(at, at), f"{_flow(names, value, quote)},{_gap(text, at)}")
+        return Edit(TextSpan(at, at), f"{_write_flow(names, value, quote)},{_find_gap(text, at)}")
     indent = at - (text.rfind("\n", 0, at) + 1)
-    lines = _block(names, value)
+    lines = _write_block(names, value)
     return Edit(TextSpan(at, at), "".join(f"{line}\n{' ' * indent}" for line in lines))
 
 
@@ -145,22 +145,24 @@ def _first_member(parent: TextNode) -> TextEntry | None:
     return min(own, key=lambda entry: entry.key_span or parent.span, default=None)
 
 
-def _gap(text: str, at: int) -> str:
+def _find_gap(text: str, at: int) -> str:
     """Return the blanks before an offset, which separate members of JSON; else one blank."""
     before = text[:at]
     blanks = before[len(before.rstrip()) :]
     return blanks if "\n" in blanks else " "
 
 
-def _flow(names: Sequence[str], value: Any, quote: str) -> str:
+def _write_flow(names: Sequence[str], value: Any, quote: str) -> str:
     name, *rest = names
-    inner = f"{{{_flow(rest, value, quote)}}}" if rest else json.dumps(value, ensure_ascii=False)
+    inner = (
+        f"{{{_write_flow(rest, value, quote)}}}" if rest else json.dumps(value, ensure_ascii=False)
+    )
     return f"{quote}{name}{quote}: {inner}"
 
 
-def _block(names: Sequence[str], value: Any) -> Sequence[str]:
+def _write_block(names: Sequence[str], value: Any) -> Sequence[str]:
     parents = [f"{'  ' * depth}{name}:" for depth, name in enumerate(names[:-1])]
-    return [*parents, f"{'  ' * len(parents)}{names[-1]}: {_quoted(value, '')}"]
+    return [*parents, f"{'  ' * len(parents)}{names[-1]}: {_quote(value, '')}"]
 
 
 #: A region beside the pools, which files for gcloud may have; in a call it is the location.

@@ -75,7 +75,7 @@ class StartForecasts:
         now = self.store.now()
         with self._take_turn():
             self._refresh()
-            job = self._as_queued(project, admitted, engine, now)
+            job = self._queue_submitted(project, admitted, engine, now)
             if len(self._front) >= FRONT_MAX and job.priority <= self._front[-1].priority:
                 return BEHIND_FRONT
             why = self._planner.forecast(self._queue, job, now.timestamp())
@@ -84,7 +84,7 @@ class StartForecasts:
     def _take_turn(self) -> "_Turn":
         return _Turn(self._lock)
 
-    def _as_queued(
+    def _queue_submitted(
         self, project: str, admitted: AdmittedJob, engine: str | None, now: datetime
     ) -> QueuedJob:
         seatless = self._places_itself(engine)
@@ -133,7 +133,7 @@ class StartForecasts:
         self._hold_all(self._holdings.refresh())
         self._front = self.store.waiting(limit=FRONT_MAX)
         engines: dict[object, str | None] = {}
-        self._queue = [self._queued(job, engines) for job in self._front]
+        self._queue = [self._queue_waiting(job, engines) for job in self._front]
         self._read_at = self.clock()
 
     def _are_seats_on(self, node: Node) -> bool:
@@ -151,7 +151,7 @@ class StartForecasts:
                 self._held[uid] = holding.attempt
                 self._planner.hold(held_job(holding))
 
-    def _queued(self, job: WaitingJob, engines: dict[object, str | None]) -> QueuedJob:
+    def _queue_waiting(self, job: WaitingJob, engines: dict[object, str | None]) -> QueuedJob:
         """Return a waiting job for the planner; thousands of them share a few choices."""
         engine = None
         if self.engines is not None:

@@ -111,7 +111,7 @@ class JobTexts:
 
     def _admit(self, project: ProjectId, job: TextJob, submission: JudgedSubmission) -> AdmittedJob:
         """Return the job of a judged text.  Raises Refusal with all violations."""
-        if violations := self._violations(project, job, submission):
+        if violations := self._list_violations(project, job, submission):
             raise invalid(violations)
         return self.jobs.admit_judged(project, submission)
 
@@ -121,16 +121,16 @@ class JobTexts:
         """Return the violations with their places in the text, and edits that repair them."""
 
         def judge(changed: TextJob) -> Sequence[Violation]:
-            return self._violations(project, changed, self._judge(project, changed))
+            return self._list_violations(project, changed, self._judge(project, changed))
 
-        finder = EditFinder(job, violations, judge, self._free_job_id(project, job))
+        finder = EditFinder(job, violations, judge, self._find_free_id(project, job))
         located = job.locate_violations(violations)
         return [
             replace(row, edit=finder.find(violation))
             for violation, row in zip(violations, located, strict=True)
         ]
 
-    def _free_job_id(self, project: ProjectId, job: TextJob) -> str:
+    def _find_free_id(self, project: ProjectId, job: TextJob) -> str:
         job_id = value_at(job.merged.content, "jobId")
         is_usable = isinstance(job_id, str) and JOB_ID.fullmatch(job_id)
         return free_job_id(self.jobs, project, job_id if is_usable else _BEFORE_FIRST_ID)
@@ -145,8 +145,8 @@ class JobTexts:
             broken = fault.violation
             violation = Violation(field=broken.field, rule=broken.rule, message=broken.message)
             raise invalid([violation]) from None
-        if any(_extra_violations(job)):
-            raise invalid(self._violations(project, job, self._judge(project, job)))
+        if any(_list_extra_violations(job)):
+            raise invalid(self._list_violations(project, job, self._judge(project, job)))
         return self._create(project, job, creator)
 
     def document(self, project: ProjectId, job_id: str) -> StoredDocument:
@@ -167,15 +167,15 @@ class JobTexts:
             return self.pipelines.judge(project, job.merged)
         return self.jobs.judge(_KINDS[job.kind], project, job.merged, PARSE[job.kind])
 
-    def _violations(
+    def _list_violations(
         self, project: ProjectId, job: TextJob, submission: JudgedSubmission
     ) -> tuple[Violation, ...]:
         """Return all violations for which a submission would be refused."""
         is_spec = job.kind is DocumentKind.CUSTOM_JOB_SPEC  # it has no display name
         broken = (v for v in submission.violations if not (is_spec and v.rule == "display-name"))
-        return (*broken, *_extra_violations(job), *self._taken_id(project, job, submission))
+        return (*broken, *_list_extra_violations(job), *self._check_id(project, job, submission))
 
-    def _taken_id(
+    def _check_id(
         self, project: ProjectId, job: TextJob, submission: JudgedSubmission
     ) -> Iterator[Violation]:
         question = submission.judgement.question
@@ -187,7 +187,7 @@ class JobTexts:
             yield Violation(field=name, rule="job-id", message=message, accepted=accepted)
 
 
-def _extra_violations(job: TextJob) -> Iterable[Violation]:
+def _list_extra_violations(job: TextJob) -> Iterable[Violation]:
     """Yield what a call refuses and the judge of documents does not."""
     if job.kind is not DocumentKind.ML_JOB and job.merged.region is None:
         yield _NO_LOCATION

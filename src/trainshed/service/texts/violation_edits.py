@@ -92,12 +92,12 @@ class EditFinder:
                 yield edit, f"Rename to {suggested[1]}"
             return
         if path and not path.startswith("--"):
-            yield from self._settings(violation, path)
+            yield from self._list_settings(violation, path)
 
-    def _settings(self, violation: Violation, path: str) -> Iterator[tuple[Edit, str]]:
+    def _list_settings(self, violation: Violation, path: str) -> Iterator[tuple[Edit, str]]:
         """Yield edits that set the field, then those that set one beside it."""
         document, root = self.job.document, self.job.root
-        for value in self._values(violation, path)[:CANDIDATES_MAX]:
+        for value in self._list_values(violation, path)[:CANDIDATES_MAX]:
             if edit := set_value(document, root, path, value):
                 yield edit, f"Use {value}"
         if (values := accelerators_of(violation)) and (edit := set_values(document, values)):
@@ -108,7 +108,7 @@ class EditFinder:
                 if edit := set_value(document, root, machine_path, name):
                     yield edit, f"Use {name}"
 
-    def _values(self, violation: Violation, path: str) -> Sequence[str]:
+    def _list_values(self, violation: Violation, path: str) -> Sequence[str]:
         content = self.job.document.content
         if violation.rule == "job-id":
             return [self.free_job_id]
