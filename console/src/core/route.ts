@@ -67,6 +67,9 @@ export function titleOf(route: Route): string {
   return `${job ? `${job} – ` : ""}${TITLES[route.page]} – Trainshed`;
 }
 
+/** The address of the list of studies: the queue with their kind alone, and those that ended too. */
+export const STUDIES_PATH = "/console/?kind=TUNING_JOB&show=all";
+
 /** Return the address of a job's page. */
 export function jobPath(project: string, job: string): string {
   return `/console/jobs/${encodeURIComponent(project)}/${encodeURIComponent(job)}`;

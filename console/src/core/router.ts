@@ -2,9 +2,13 @@
 
 import { signal } from "@preact/signals";
 
-import { parseRoute, type Route } from "./route";
+import { parseRoute, STUDIES_PATH, type Route } from "./route";
 
-const read = (): Route => parseRoute(location.pathname, location.search);
+/** Read the address; the path above those of studies is another address of their list. */
+function read(): Route {
+  if (/^\/console\/studies\/?$/.test(location.pathname)) history.replaceState(null, "", STUDIES_PATH);
+  return parseRoute(location.pathname, location.search);
+}
 
 export const route = signal<Route>(read());
 

@@ -5,6 +5,7 @@ import { useEffect } from "preact/hooks";
 
 import { now } from "../core/clock";
 import { formatDuration } from "../core/format";
+import { STUDIES_PATH } from "../core/route";
 import { navigate, route } from "../core/router";
 import { outage } from "../net/connection";
 import { ALL_PROJECTS, chooseProject, loadProjects, project, projects } from "../net/project";
@@ -18,7 +19,7 @@ import { chooseTheme, theme, THEMES } from "./theme";
 
 const PAGES = [
   { page: "queue", path: "/console/", title: "Queue", key: "g q" },
-  { page: "studies", path: "/console/?kind=TUNING_JOB&show=all", title: "Studies", key: "g s" },
+  { page: "studies", path: STUDIES_PATH, title: "Studies", key: "g s" },
   { page: "nodes", path: "/console/nodes", title: "Nodes", key: "g n" },
   { page: "submit", path: "/console/submit", title: "Submit", key: "g b" },
 ] as const;
