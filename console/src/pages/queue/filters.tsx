@@ -64,11 +64,18 @@ export function Filters({ filter, creators }: { filter: QueueFilter; creators: r
         ))}
       </div>
       <input id="search" type="search" placeholder="Part of a name or id" aria-label="Part of a name or id" value={filter.text}
-        onInput={(event) => setQuery({ q: event.currentTarget.value })} />
+        onInput={(event) => setQuery({ q: event.currentTarget.value })} onKeyDown={leaveField} />
       <Details filter={filter} states={states} creators={creators} />
       <Views />
     </form>
   );
+}
+
+/** Enter and Escape leave the field and keep its text, so that single keys act on the rows. */
+function leaveField(event: KeyboardEvent): void {
+  if (event.key !== "Enter" && event.key !== "Escape") return;
+  event.preventDefault();
+  if (event.currentTarget instanceof HTMLElement) event.currentTarget.blur();
 }
 
 /** The filters besides the text; a narrow screen shows them when asked to. */
