@@ -103,8 +103,20 @@ async function readSession(): Promise<boolean> {
   }
 }
 
+/** Return the code of the address; undefined without one. */
+function codeOfAddress(): string | undefined {
+  return /^#code=([\w.~-]+)$/.exec(location.hash)?.[1];
+}
+
+/** A link of `trainshed console` that is opened in a tab of the console loads no page. */
+function followCodes(): void {
+  addEventListener("hashchange", () => {
+    if (codeOfAddress()) void start();
+  });
+}
+
 async function start(): Promise<void> {
-  const code = /^#code=([\w.~-]+)$/.exec(location.hash)?.[1];
+  const code = codeOfAddress();
   if (code) await signInWithCode(code);
   const isSignedIn = session.value !== null || (await readSession());
   const { page, query } = route.value;
@@ -130,5 +142,6 @@ startKeys();
 startClock();
 followOtherTabs();
 showRefusals();
+followCodes();
 render(<Starting />, body);
 void start().then(() => render(<Console />, body));
