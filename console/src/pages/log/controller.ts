@@ -26,6 +26,8 @@ export class LogController {
   readonly message = signal<string | null>(null);
   /** The newest errors of the log, for marks on the scrollbar. */
   readonly errors = signal<readonly LogRow[]>([]);
+  /** How many orders have led to a line: the page then brings the log into view. */
+  readonly orders = signal(0);
   readonly port: LogPort;
   readonly filter: LogFilter;
   private wantsHit = false;
@@ -153,7 +155,7 @@ export class LogController {
     const order = (row: LogRow): boolean => compareStamps(row.stamp, stamp) * step > 0;
     const match = step === 1 ? rows.find(order) : rows.findLast(order);
     this.message.value = match ? null : `There is no error ${step === 1 ? "below" : "above"}.`;
-    if (match) await this.toStamp(match.stamp);
+    if (match) await this.showStamp(match.stamp);
   }
 
   /** Return the visible lines as text. */
@@ -168,7 +170,13 @@ export class LogController {
 
   private async toHit(index: number): Promise<void> {
     const hit = this.search.hits.peek()[index];
-    if (hit) await this.toStamp(hit.stamp);
+    if (hit) await this.showStamp(hit.stamp);
+  }
+
+  /** Obey an order that leads to a line. */
+  private async showStamp(stamp: string): Promise<void> {
+    this.orders.value += 1;
+    await this.toStamp(stamp);
   }
 
   private async move(target: Target, share: number): Promise<void> {

@@ -1,7 +1,7 @@
 /** The log of a job: any line of it by its number, a search over all of it, and its growing end. */
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 
 import { now } from "../../core/clock";
 import { formatCount, formatSpan, parseTime } from "../../core/format";
@@ -50,8 +50,9 @@ export function LogView({ project, job, summary, isOpen, openAt = null }: LogVie
   const style = useLineStyle(controller, choices, startMs, (row) => (whole.value = row), jobPath(project, job));
   useLogKeys(controller, choices, () => (isJumping.value = true));
   const rows = choices.onlyHits && choices.query ? hitRows(controller.search.hits.value) : controller.feed.rows.value;
+  const section = useLogInView(controller);
   return (
-    <section class="log" aria-label="Log">
+    <section ref={section} class="log" aria-label="Log">
       <Toolbar controller={controller} choices={choices} isOpen={isOpen} onJump={() => (isJumping.value = true)}
         onCopy={() => void copyText(controller.visibleText(rows), "lines on the screen")} />
       <LogNotices controller={controller} />
@@ -64,6 +65,20 @@ export function LogView({ project, job, summary, isOpen, openAt = null }: LogVie
       {whole.value && <WholeLine row={whole.value} raw={choices.raw} onClose={() => (whole.value = null)} onSave={() => void controller.port.save("text", false)} />}
     </section>
   );
+}
+
+/** The share of the log that must be in the window when an order leads to a line. */
+const VISIBLE_MIN = 0.6;
+
+/** Bring the log into view when an order leads to a line; a failed job has much above its log. */
+function useLogInView(controller: LogController) {
+  const section = useRef<HTMLElement>(null);
+  const orders = controller.orders.value;
+  useEffect(() => {
+    const box = orders > 0 ? section.current?.getBoundingClientRect() : undefined;
+    if (box && innerHeight - box.top < Math.min(box.height, innerHeight) * VISIBLE_MIN) section.current?.scrollIntoView();
+  }, [orders]);
+  return section;
 }
 
 function useChoices(): LogChoices {
