@@ -24,6 +24,8 @@ test("a filter finds names, jobs and states of GPUs", () => {
   const nodes = [node("n1", { devices: [gpu("FAULTY")] }), node("n2", { jobs: ["projects/p/jobs/resnet"] })];
   assert.deepEqual(filterNodes(nodes, "faulty").map(({ name }) => name), ["n1"]);
   assert.deepEqual(filterNodes(nodes, " RESNET ").map(({ name }) => name), ["n2"]);
+  const nameOf = (job: string): string => `nightly of ${job}`;
+  assert.deepEqual(filterNodes(nodes, "nightly", nameOf).map(({ name }) => name), ["n2"]);
   assert.equal(filterNodes(nodes, "").length, 2);
   assert.equal(filterNodes(nodes, "none").length, 0);
 });
@@ -35,6 +37,7 @@ test("names of jobs are short, those of ml trials have their study", () => {
 
 test("a tile says the job and its use", () => {
   assert.equal(gpuNote(gpu("HELD", { job: "projects/p/jobs/resnet", reading: { at: null, use: 0.964 } })), "resnet 96 %");
+  assert.equal(gpuNote(gpu("HELD", { job: "projects/p/jobs/resnet" }), () => "nightly"), "nightly");
   assert.equal(gpuNote(gpu("FREE")), "");
 });
 

@@ -38,16 +38,20 @@ export function describeFleet(nodes: readonly NodeSummary[]): string {
   ].join(", ");
 }
 
+/** Returns the display name of a job by its resource name, or null. */
+type NameOf = (resource: string) => string | null;
+
 /** Return the nodes whose name, engine, region, jobs or GPUs contain the text. */
-export function filterNodes(nodes: readonly NodeSummary[], text: string): NodeSummary[] {
+export function filterNodes(nodes: readonly NodeSummary[], text: string, nameOf: NameOf = () => null): NodeSummary[] {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return [...nodes];
-  return nodes.filter((node) => searchTexts(node).some((part) => part.toLowerCase().includes(wanted)));
+  return nodes.filter((node) => searchTexts(node, nameOf).some((part) => part.toLowerCase().includes(wanted)));
 }
 
-function searchTexts(node: NodeSummary): string[] {
+function searchTexts(node: NodeSummary, nameOf: NameOf): string[] {
+  const jobs = node.jobs ?? [];
   const gpus = (node.devices ?? []).flatMap((gpu) => [gpu.state, gpu.name, gpu.uuid, gpu.type]);
-  return [node.name, node.engine, node.region, node.state, ...(node.jobs ?? []), ...Object.keys(node.gpus), ...gpus];
+  return [node.name, node.engine, node.region, node.state, ...jobs, ...jobs.map((job) => nameOf(job) ?? ""), ...Object.keys(node.gpus), ...gpus];
 }
 
 /** Return the name of a job in a resource name: its last part, for a trial with its study. */
@@ -57,10 +61,10 @@ export function jobTitle(name: string): string {
 }
 
 /** Return what a tile says of a GPU besides its state: the job, or the share of its use. */
-export function gpuNote(gpu: GpuSummary): string {
+export function gpuNote(gpu: GpuSummary, nameOf: NameOf = () => null): string {
   const use = gpu.reading?.use;
   const percent = typeof use === "number" ? `${Math.round(use * 100)} %` : "";
-  return [gpu.job ? jobTitle(gpu.job) : "", percent].filter(Boolean).join(" ");
+  return [gpu.job ? nameOf(gpu.job) ?? jobTitle(gpu.job) : "", percent].filter(Boolean).join(" ");
 }
 
 /** Return whether a GPU is one instance of a divided one (MIG). */

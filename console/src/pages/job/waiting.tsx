@@ -2,9 +2,11 @@
 
 import { jobPath } from "../../core/route";
 import { now } from "../../core/clock";
-import { formatPlural, formatSpan, parseResource, showHidden } from "../../core/format";
+import { formatPlural, formatSpan, showHidden } from "../../core/format";
+import { nameJobs } from "../../net/job_names";
 import { maySubmit } from "../../net/session";
 import type { JobSummary } from "../../net/types";
+import { JobLink } from "../../ui/job_link";
 import { Notice, sentence } from "../../ui/notice";
 import type { JobStore } from "./data";
 
@@ -15,7 +17,7 @@ export function WaitingReason({ store, summary }: { store: JobStore; summary: Jo
   return (
     <Notice tone="info">
       <strong>{waiting.reason}</strong>{waiting.queuePosition ? ` · number ${waiting.queuePosition} in the queue` : ""}{since && ` · ${since}`}
-      <p>{sentence(showHidden(waiting.message))}</p>
+      <p>{sentence(showHidden(nameJobs(waiting.message)))}</p>
       <Blockers store={store} names={waiting.blockers ?? []} areNodes={waiting.reason === "DRAINED"} />
       {waiting.change && (
         <p>
@@ -39,10 +41,7 @@ function Blockers({ store, names, areNodes }: { store: JobStore; names: readonly
 
 /** A blocker is the resource name of a job, its id in this project, or a sentence. */
 function Blocker({ store, name }: { store: JobStore; name: string }) {
-  const resource = parseResource(name);
-  if (resource) return <a href={jobPath(resource.project, resource.job)}>{showHidden(resource.job)}</a>;
-  if (isName(name)) return <a href={jobPath(store.project, name)}>{name}</a>;
-  return <span>{showHidden(name)}</span>;
+  return isName(name) ? <a href={jobPath(store.project, name)}>{name}</a> : <JobLink name={name} />;
 }
 
 function isName(text: string): boolean {

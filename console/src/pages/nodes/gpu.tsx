@@ -6,7 +6,7 @@ import type { GpuReading, GpuSummary } from "../../net/types";
 import { CopyButton } from "../../ui/copy";
 import { Dialog } from "../../ui/dialog";
 import { Time } from "../../ui/time";
-import { JobLink } from "./map";
+import { JobLink } from "../../ui/job_link";
 
 interface GpuProps {
   node: string;

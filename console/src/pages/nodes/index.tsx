@@ -7,6 +7,7 @@ import { describeFleet, filterNodes } from "../../core/fleet";
 import type { Route } from "../../core/route";
 import { setQuery } from "../../core/router";
 import { callApi } from "../../net/api";
+import { displayNameOf } from "../../net/job_names";
 import { isAdministrator } from "../../net/session";
 import { subscribe } from "../../net/stream";
 import type { Fleet, NodeSummary } from "../../net/types";
@@ -40,7 +41,7 @@ export default function NodesPage({ route }: { route: Route }) {
   }, []);
   const answer = fleet.value.value;
   const nodes = answer?.nodes ?? [];
-  const shown = filterNodes(nodes, route.query.get("q") ?? "");
+  const shown = filterNodes(nodes, route.query.get("q") ?? "", displayNameOf);
   const give = (next: Order): void => {
     order.value = next;
   };

@@ -2,10 +2,11 @@
 
 import { useSignal } from "@preact/signals";
 
-import { GPU_MEANINGS, GPU_SIGNS, gpuNote, isInstance, jobTitle } from "../../core/fleet";
-import { formatAccelerators, formatBytes, formatPlural, parseResource, shortAccelerator } from "../../core/format";
-import { jobPath } from "../../core/route";
+import { GPU_MEANINGS, GPU_SIGNS, gpuNote, isInstance } from "../../core/fleet";
+import { formatAccelerators, formatBytes, formatPlural, shortAccelerator } from "../../core/format";
+import { displayNameOf } from "../../net/job_names";
 import type { GpuSummary, NodeSummary } from "../../net/types";
+import { JobLink } from "../../ui/job_link";
 import { StateMark } from "../../ui/state";
 import { Time } from "../../ui/time";
 import { GpuDialog } from "./gpu";
@@ -85,7 +86,7 @@ function GpuTile({ gpu, onOpen }: { gpu: GpuSummary; onOpen: () => void }) {
   return (
     <button type="button" class={`gpu g-${gpu.state.toLowerCase()}`} onClick={onOpen} title={`${gpu.name}${memory}\n${gpu.problem ?? gpu.who ?? ""}`.trim()}>
       <span class="gpu-head"><b>{gpu.index}</b> <span class="gpu-sign" aria-hidden="true">{GPU_SIGNS[gpu.state]}</span> {gpu.state}</span>
-      <span class="gpu-note">{gpuNote(gpu) || shortAccelerator(gpu.type)}{isInstance(gpu) ? " · MIG" : ""}</span>
+      <span class="gpu-note">{gpuNote(gpu, displayNameOf) || shortAccelerator(gpu.type)}{isInstance(gpu) ? " · MIG" : ""}</span>
     </button>
   );
 }
@@ -101,15 +102,4 @@ function Jobs({ names }: { names: readonly string[] }) {
       {rest > 0 && ` and ${rest} more`}
     </p>
   );
-}
-
-/** A link to the job of a resource name; the jobs of ml v1 trials are shown with their study. */
-export function JobLink({ name }: { name: string }) {
-  const trial = /^projects\/([^/]+)\/jobs\/([^/]+)\/trials\/([^/]+)$/.exec(name);
-  if (trial) {
-    const query = `?tab=log&trial=${encodeURIComponent(trial[3] ?? "")}`;
-    return <a href={jobPath(trial[1] ?? "", trial[2] ?? "") + query}>{jobTitle(name)}</a>;
-  }
-  const parts = parseResource(name);
-  return parts ? <a href={jobPath(parts.project, parts.job)}>{parts.job}</a> : <span>{name}</span>;
 }

@@ -9,9 +9,9 @@ import { isAdministrator } from "../../net/session";
 import type { Fleet, NodeOrdered, NodeSummary } from "../../net/types";
 import { CopyButton } from "../../ui/copy";
 import { Dialog } from "../../ui/dialog";
+import { JobLink } from "../../ui/job_link";
 import { announce, ErrorNotice, Notice, sentence } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
-import { JobLink } from "./map";
 
 export type OrderWord = "drain" | "maintain" | "resume";
 

@@ -91,7 +91,7 @@ function Rows({ model, selection, active, filter, orders, hasProjects }: RowsPro
         sort={{ column: filter.sort, descending: filter.descending }} onSort={(column) => sortBy(column, filter)}
         active={active.value} onActivate={(uid) => (active.value = uid)} onOpen={(row) => navigate(pathOf(row))}
         selected={selection.uids.value} onSelect={(row) => selection.toggle(row.uid, false)}
-        detail={opened ? { key: opened.uid, content: <WhyPanel key={opened.uid} row={opened} rows={model.rows.value} /> } : null}
+        detail={opened ? { key: opened.uid, content: <WhyPanel key={opened.uid} row={opened} /> } : null}
         onEnd={() => void model.readMore()} memory={placeOf(location.search)} />
     </div>
   );

@@ -1,11 +1,11 @@
 /** Why a job is in its state: the sentence, what blocks it, and the change that would start it. */
 
 import { isWaiting, jobIdOf } from "../../core/queue";
-import { parseResource, showHidden } from "../../core/format";
-import { jobPath } from "../../core/route";
 import { callApi } from "../../net/api";
+import { nameJobs } from "../../net/job_names";
 import { maySubmit } from "../../net/session";
 import type { JobExplanation, JobRow, Waiting } from "../../net/types";
+import { JobLink } from "../../ui/job_link";
 import { ErrorNotice, sentence } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
 import { Span } from "../../ui/time";
@@ -16,13 +16,7 @@ export function submitPath(row: JobRow, withChange: boolean): string {
   return `/console/submit?from=${from}${withChange ? "&change=1" : ""}`;
 }
 
-interface WhyProps {
-  row: JobRow;
-  /** The rows of the queue, which have the names of jobs that block this one. */
-  rows: ReadonlyMap<string, JobRow>;
-}
-
-export function WhyPanel({ row, rows }: WhyProps) {
+export function WhyPanel({ row }: { row: JobRow }) {
   const path = `/projects/${encodeURIComponent(row.project)}/jobs/${encodeURIComponent(jobIdOf(row))}/explain`;
   const key = `${path} ${row.state} ${row.reason ?? ""}`;
   const explanation = useResource(key, (signal) => callApi<JobExplanation>("GET", path, { signal }));
@@ -32,14 +26,14 @@ export function WhyPanel({ row, rows }: WhyProps) {
   const waiting = isWaiting(row) ? answer.waiting : null;
   return (
     <div class="why-panel">
-      <p>{sentence(waiting?.message ?? answer.message)}</p>
-      {waiting && <WaitingFacts waiting={waiting} row={row} rows={rows} />}
+      <p>{sentence(nameJobs(waiting?.message ?? answer.message))}</p>
+      {waiting && <WaitingFacts waiting={waiting} row={row} />}
       {answer.warning && <p>{sentence(answer.warning)}</p>}
     </div>
   );
 }
 
-function WaitingFacts({ waiting, row, rows }: WhyProps & { waiting: Waiting }) {
+function WaitingFacts({ waiting, row }: { waiting: Waiting; row: JobRow }) {
   return (
     <>
       {waiting.change && (
@@ -48,7 +42,7 @@ function WaitingFacts({ waiting, row, rows }: WhyProps & { waiting: Waiting }) {
           {maySubmit() && <a class="button primary" href={submitPath(row, true)}>Try it</a>}
         </p>
       )}
-      <Blockers names={waiting.blockers ?? []} rows={rows} />
+      <Blockers names={waiting.blockers ?? []} />
       <p class="hint">
         Reason {waiting.reason}{waiting.since && <> for <Span start={waiting.since} /></>}
         {waiting.queuePosition ? `, position ${waiting.queuePosition}` : ""}.
@@ -58,19 +52,12 @@ function WaitingFacts({ waiting, row, rows }: WhyProps & { waiting: Waiting }) {
   );
 }
 
-function Blockers({ names, rows }: { names: readonly string[]; rows: ReadonlyMap<string, JobRow> }) {
+function Blockers({ names }: { names: readonly string[] }) {
   if (names.length === 0) return null;
   return (
     <p>
       Blocked by{" "}
-      {names.map((name, index) => (
-        <span key={name}>{index > 0 && ", "}<Blocker name={name} rows={rows} /></span>
-      ))}
+      {names.map((name, index) => <span key={name}>{index > 0 && ", "}<JobLink name={name} /></span>)}
     </p>
   );
-}
-
-function Blocker({ name, rows }: { name: string; rows: ReadonlyMap<string, JobRow> }) {
-  const job = /\/(jobs|customJobs|trainingPipelines|hyperparameterTuningJobs)\//.test(name) ? parseResource(name) : null;
-  return job ? <a href={jobPath(job.project, job.job)}>{showHidden(rows.get(job.job)?.displayName ?? job.job)}</a> : <code>{name}</code>;
 }
