@@ -101,6 +101,18 @@ def test_the_usual_refusals_have_an_edit(desk):
     assert {"accelerator-count", "job-id"} <= repaired, repaired
 
 
+def test_a_field_is_renamed_though_its_value_is_wrong_too(desk):
+    """The rules judge a value only under the right name of its field."""
+    machine = {"machineTyp": "n1-standard-8", "acceleratorType": "NVIDIA_TESLA_T4"}
+    specs = [{"machineSpec": machine | {"acceleratorCount": 3}, "replicaCount": 1}]
+    text = yaml.safe_dump({"displayName": "a", "jobSpec": {"workerPoolSpecs": specs}})
+    [violation] = [v for v in check(desk, text).violations if v.rule == "unknown-field"]
+    assert violation.edit is not None, violation
+    assert violation.edit.title == "Rename to machineType"
+    again = check(desk, apply(text, violation.edit))
+    assert "accelerator-count" in {v.rule for v in again.violations}
+
+
 def test_edits_one_after_the_other_make_a_job_that_can_be_submitted(fresh):
     text = ml_text(
         job_id="",

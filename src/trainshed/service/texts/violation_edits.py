@@ -2,7 +2,8 @@
 
 Candidates come from the words of a violation: the name that it suggests, and the values that it
 accepts.  The edited document is judged again, and an edit is offered only if its violation is gone
-and no other has come.  So a wrong candidate costs only time.
+and no other has come.  So a wrong candidate costs only time.  Only a renamed field may have
+violations that its old name did not have: the rules judge its value for the first time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +39,7 @@ SEARCHED_SHARE: Final = 4
 CANDIDATES_MAX: Final = 4
 
 _DISPLAY_NAME: Final = "my-job"
+_UNKNOWN_FIELD: Final = "unknown-field"
 
 #: Returns all violations that refuse a changed text.
 Rejudge = Callable[[TextJob], Sequence[Violation]]
@@ -78,7 +80,9 @@ class EditFinder:
         except Unreadable:
             return False
         keys = {_key(v) for v in self.judge(job)}
-        return keys <= self._keys and _key(violation) not in keys
+        new_rules = {rule for _, rule in keys - self._keys}
+        is_allowed = _UNKNOWN_FIELD not in new_rules and violation.rule == _UNKNOWN_FIELD
+        return _key(violation) not in keys and (not new_rules or is_allowed)
 
     def _candidates(self, violation: Violation) -> Iterator[tuple[Edit, str]]:
         document, root, path = self.job.document, self.job.root, str(violation.field)
@@ -87,7 +91,7 @@ class EditFinder:
                 yield edit, "Make it a CustomJob"
             return
         suggested = SUGGESTED.search(violation.message, 0, MESSAGE_LENGTH_MAX)
-        if violation.rule == "unknown-field":
+        if violation.rule == _UNKNOWN_FIELD:
             if suggested and (edit := rename_key(document, root, path, suggested[1])):
                 yield edit, f"Rename to {suggested[1]}"
             return
