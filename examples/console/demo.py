@@ -32,6 +32,7 @@ READY_S_MAX = 180.0
 #: (engine, type of GPU) of the groups of simulated nodes.
 NODES = ("nodes", "NVIDIA_TESLA_T4")
 TUNING = ("tuning", "NVIDIA_TESLA_T4")
+SPARE = ("spare", "NVIDIA_TESLA_T4")
 A100 = ("a100", "NVIDIA_TESLA_A100")
 CLUSTER = ("cluster", "NVIDIA_TESLA_V100")
 USERS = ("ada", "grace", "linus")
@@ -63,6 +64,7 @@ def main() -> int:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     began = time.monotonic()
+    print("starting a server and filling it with jobs: a minute or two", flush=True)
     with serving(folder, args.port) as server:
         fill(server, folder)
         counts = server.call("GET", f"/trainshed/v1/projects/{PROJECT}/jobs")["counts"]
@@ -127,7 +129,13 @@ def end_training(server: Server) -> None:
 
 def fill(server: Server, folder: Path) -> None:
     """Submit all jobs, and wait until each has the state that it is there for."""
-    train = subprocess.Popen(torch_ddp(folder), stdout=subprocess.DEVNULL, env=client_env(folder))
+    train = subprocess.Popen(
+        torch_ddp(folder),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=client_env(folder),
+    )
     users = [Server(url=server.url, token=token_of(server, user)) for user in USERS]
     create_study(users[0])
     jobs = [
@@ -138,8 +146,9 @@ def fill(server: Server, folder: Path) -> None:
     names = [submit(users[number % len(users)], one) for number, one in enumerate(jobs)]
     wait_for_state(server, names[-1], "SUCCEEDED")
     occupy(server, users)
-    if train.wait():
-        sys.exit("cannot submit torch-ddp: see above")
+    _, problem = train.communicate()
+    if train.returncode:
+        sys.exit(f"cannot submit torch-ddp: {problem}")
 
 
 def occupy(server: Server, users: Sequence[Server]) -> None:
@@ -160,6 +169,8 @@ def occupy(server: Server, users: Sequence[Server]) -> None:
         name, workers = f"bert-{number:02}", 1 + number % 3
         submit(users[number % 3], job(name, NODES, (), gpus=4, workers=workers))
     submit(ada, job("over-quota", A100, (), gpus=4))
+    wait_for_state(server, submit(grace, job("half-of-a-node", SPARE, (), gpus=4)), "RUNNING")
+    submit(ada, job("too-many-workers", SPARE, (), gpus=2, workers=3))
     cancelled = [submit(grace, job(f"mistake-{number}", NODES, ())) for number in range(CANCELLED)]
     for name in (*cancelled, cancelling):
         server.call("POST", f"/v1/{name}:cancel", {})

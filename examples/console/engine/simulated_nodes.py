@@ -11,6 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -94,9 +95,12 @@ class SimulatedEngine(FakeEngine):
 
 
 def words_of(plan: LaunchPlan) -> Mapping[str, str]:
-    """Return the words ``name=value`` of the first replica's command."""
+    """Return the arguments ``--NAME=VALUE`` and ``--NAME VALUE`` of the first replica."""
     words = plan.replicas[0].argv if plan.replicas else ()
-    return dict(word.removeprefix("--").split("=", 1) for word in words if "=" in word)
+    pairs = [(name, value) for name, value in pairwise(words) if name.startswith("--")]
+    values = {name.removeprefix("--"): value for name, value in pairs if "=" not in name}
+    joined = (word.removeprefix("--").split("=", 1) for word in words if "=" in word)
+    return values | dict(joined)
 
 
 def script_of(_: AttemptKey, plan: LaunchPlan) -> Script:
