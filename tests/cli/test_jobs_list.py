@@ -99,6 +99,7 @@ def test_jobs_of_all_kinds_are_one_list_the_newest_first(client, jobs):
     ("flags", "expected"),
     [
         (["--state", "running"], ["runs"]),
+        (["--state", "restarting"], []),
         (["--state", "RUNNING,JOB_STATE_FAILED", "--kind", "custom"], ["runs", "fails"]),
         (["--kind", "pipeline"], ["piped"]),
         (["--label", "team:fails"], ["fails"]),
@@ -169,7 +170,7 @@ def test_a_filter_that_means_nothing_is_refused(client, flags, message):
 
 def test_an_empty_list_is_told_beside_the_answer(client):
     run = client("jobs", "list", "--project", "empty")
-    assert (run.out, run.err) == ("", "trainshed: project empty has no job\n")
+    assert (run.out, run.err) == ("", "trainshed: project empty has no job; other projects: --all-projects\n")
 
 
 @pytest.mark.parametrize("way", ["full", "number", "display name"])

@@ -32,7 +32,13 @@ _STATES: Final[Mapping[str, Sequence[str]]] = {
     "QUEUED": ("QUEUED", "ENQUEUED"),
     "PENDING": ("QUEUED", "ENQUEUED", "PREPARING"),
     "RUNNING": ("RUNNING", "RESTARTING"),
-    **{name: (name,) for name in ("PREPARING", "CANCELLING", "SUCCEEDED", "FAILED", "CANCELLED")},
+    **{
+        state: (state,)
+        for state in (
+            *("ENQUEUED", "PREPARING", "RESTARTING", "CANCELLING"),
+            *("SUCCEEDED", "FAILED", "CANCELLED"),
+        )
+    },
 }
 KINDS: Final[Mapping[str, str]] = {
     "ai-platform": "AI_PLATFORM_JOB",
@@ -114,7 +120,9 @@ def run(request: flags.Request) -> int:
     if not rows and args.format == "text":
         where = "your projects have" if args.all_projects else f"project {context.project} has"
         is_filtered = any((*filters.values(), order.filter))
-        note(f"{where} no job that matches the filters" if is_filtered else f"{where} no job")
+        which = " that matches the filters" if is_filtered else ""
+        others = "" if args.all_projects else "; other projects: --all-projects"
+        note(f"{where} no job{which}{others}")
     print_resources(args.format, rows, lambda: _text(rows, several=args.all_projects))
     return 0
 

@@ -514,7 +514,7 @@ complete -c trainshed -n '_shtab_trainshed_using; and test $_shtab_trainshed_npo
 complete -c trainshed -n '_shtab_trainshed_using jobs' -s h -l help -d 'show this help message and exit'
 complete -c trainshed -n '_shtab_trainshed_using jobs; and test $_shtab_trainshed_npos -eq 0' -a list -d 'Lists AI Platform jobs, custom jobs, tuning jobs and training pipelines together, newest first. The trials of a tuning job are listed with --kind trial.'
 complete -c trainshed -n '_shtab_trainshed_using jobs list' -s h -l help -d 'show this help message and exit'
-complete -c trainshed -n '_shtab_trainshed_using jobs list' -l state -x -d 'Only jobs in these states: queued, pending, running, preparing, cancelling, succeeded, failed, cancelled'
+complete -c trainshed -n '_shtab_trainshed_using jobs list' -l state -x -d 'Only jobs in these states: queued, pending, running, enqueued, preparing, restarting, cancelling, succeeded, failed, cancelled'
 complete -c trainshed -n '_shtab_trainshed_using jobs list' -l since -x -d 'Only jobs created since this time: a duration before now (1h, 2d), a date, or a time'
 complete -c trainshed -n '_shtab_trainshed_using jobs list' -l kind -xka "ai-platform custom tuning pipeline trial" -d 'Only jobs of this kind'
 complete -c trainshed -n '_shtab_trainshed_using jobs list' -l user -x -d 'Only jobs that this user submitted'
