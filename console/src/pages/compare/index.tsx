@@ -100,7 +100,7 @@ function Head({ side, name }: { side: ComparedJob; name: string }) {
     <div>
       <a href={jobPath(project, job)}>{showHidden(side.summary.displayName)}</a> <StateMark state={side.summary.state} />
       {side.summary.error && <p>{showHidden(side.summary.error)}</p>}
-      {side.problem && <p class="hint">{showHidden(side.problem)}</p>}
+      {side.problem && <p class="hint">Not compared: {showHidden(side.problem)}.</p>}
     </div>
   );
 }

@@ -78,7 +78,7 @@ class Manifests:
         if engine is None:
             raise Refusal(Code.UNAVAILABLE, f"this server runs without the engine {name}")
         if not isinstance(engine, SupportsSentTexts):
-            message = f"the engine {name} does not store what the server sends to it"
+            message = f"the engine {name} keeps no copy of the environment of its replicas"
             raise Refusal(Code.FAILED_PRECONDITION, message)
         try:
             texts = engine.read_sent(key)
