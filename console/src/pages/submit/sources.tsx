@@ -23,10 +23,11 @@ export async function loadJob(project: string, job: string, withChange: boolean)
   const isChanged = withChange && Boolean(stored.changeSentence);
   const change = isChanged ? ` with a change: it ${stored.changeSentence}` : "";
   const lacks = withChange && !isChanged ? " The job has no change to offer any more." : "";
+  const stays = isChanged ? " Submit makes a new job; the one that waits stays until you cancel it." : "";
   return {
     text: isChanged ? stored.changedText ?? stored.text : stored.text,
     location: (isChanged ? stored.changedLocation : null) ?? stored.location ?? null,
-    about: `The text of ${job}${change}.${lacks}`,
+    about: `The text of ${job}${change}.${stays}${lacks}`,
   };
 }
 
