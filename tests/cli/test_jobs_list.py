@@ -170,7 +170,10 @@ def test_a_filter_that_means_nothing_is_refused(client, flags, message):
 
 def test_an_empty_list_is_told_beside_the_answer(client):
     run = client("jobs", "list", "--project", "empty")
-    assert (run.out, run.err) == ("", "trainshed: project empty has no job; other projects: --all-projects\n")
+    assert (run.out, run.err) == (
+        "",
+        "trainshed: project empty has no job; other projects: --all-projects\n",
+    )
 
 
 @pytest.mark.parametrize("way", ["full", "number", "display name"])
