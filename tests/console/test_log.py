@@ -83,6 +83,15 @@ def test_any_line_is_reached_with_few_elements(page):
 
 
 @pytest.mark.full
+def test_a_search_brings_its_line_into_a_low_window(page):
+    page.set_viewport_size({"width": 1280, "height": 420})
+    page.evaluate("scrollTo(0, 0)")
+    expect(page.locator(".log-lines")).not_to_be_in_viewport(ratio=0.5)
+    page.get_by_label("Find in the log").fill("step")
+    expect(page.locator(".line.current .line-text")).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.full
 def test_a_time_and_the_scrollbar_lead_to_lines(page):
     page.get_by_title("Times:").click()  # UTC
     stamp = (BEGIN_NS + 36_789 * STEP_NS) // 1_000_000

@@ -73,6 +73,15 @@ def test_a_code_signs_in_once_and_leaves_the_address(simulated, visit):
     expect(again.get_by_role("alert")).to_contain_text("code")
 
 
+def test_a_code_signs_in_where_the_form_is_open(simulated, visit):
+    page = visit(simulated, token=None).open()
+    expect(page.get_by_label("Token")).to_be_visible()
+    code = printed_link(simulated).partition("#")[2]
+    page.evaluate("code => location.hash = code", code)
+    expect(page.get_by_role("navigation")).to_be_visible()
+    assert "code" not in page.url
+
+
 def printed_link(server):
     """The address that ``trainshed console`` prints."""
     done = subprocess.run(
