@@ -93,9 +93,13 @@ def _keep_for_servers(fixtures, left):
     A fixture may have got another one without naming it, so all that live may own what is left.
     """
     if _added.keys() & set(fixtures):
-        for added in _added.values():
-            added.update(left)
+        _share(left)
         _expected.update(left)
+
+
+def _share(left):
+    for added in _added.values():
+        added.update(left)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -116,6 +120,8 @@ def pytest_fixture_setup(fixturedef):
         os.environ[OWNER] = test
         added.update(_held(owner) - before - _expected)
         _expected.update(added)
+        if fixturedef.scope != "session":  # it may be a connection of a fixture that it uses
+            _share(added)
 
 
 def _check_fixture(name, added, owner):

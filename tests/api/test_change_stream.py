@@ -169,6 +169,7 @@ def test_a_log_is_told_when_it_grows(edge, store, tmp_path):
         name, change = next(events)
         assert (name, change["topic"]) == ("log", f"log:demo/{job.uid}")
         assert change["total"] == 1
+    writer.close()
 
 
 def test_a_study_is_told_of_its_trials(edge, store):
