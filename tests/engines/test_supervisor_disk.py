@@ -38,6 +38,11 @@ COUNT = 5000
 PIPE_FULL = 60_000
 
 
+def is_sleeping(pid):
+    """Whether a process waits: with something left to read, it would run or be about to."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 def talking(done, go):
     """More than fits into a pipe; then it says that it has written everything."""
     return (
@@ -75,7 +80,10 @@ def test_programs_wait_while_nothing_can_be_written_and_no_line_is_lost(root, ma
     until(engine, Phase.READY)
     with refusing_writes(supervisor(root)):
         go.touch()
-        wait_until(lambda: has_full_pipe(mark), "the log cannot be written")
+        wait_until(
+            lambda: has_full_pipe(mark) and is_sleeping(supervisor(root)),
+            "the log cannot be written",
+        )
         assert not done.exists()
         assert observe(engine).phase is Phase.READY
     assert ended(engine).outcome.exit_code == 0
