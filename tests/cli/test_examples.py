@@ -47,6 +47,7 @@ LEFT_OUT = {
     "plan calibrations": "no job of the example's server has taught; test_learning has some",
     "plan calibrate-jobs": "its jobs take a minute each; test_plan_calibrate_jobs has short ones",
     "plan calibrate": "it needs a trainer that takes steps for a while",
+    "jobs study": "there is no tuning job yet; test_job_study has it",
     "jobs manifest": "census_1 fails before it is sent to its engine; test_jobs_verbs has it",
 }
 
@@ -78,6 +79,8 @@ def commands():
         for line in text.partition("example:\n")[2].replace("\\\n", " ").splitlines():
             if line.strip().startswith("trainshed"):
                 words = shlex.split(line, comments=True)[1:]
+                if "--watch" in words:  # it prints until Ctrl-C; test_jobs_follow has it
+                    continue
                 has_server = "--url" in text and "--url" not in words
                 yield pytest.param(words, has_server, id=shlex.join(words))
 

@@ -15,6 +15,7 @@ DEMO = EXAMPLES / "console" / "demo.py"
 TIMEOUT_S = 280
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @needs("torch")

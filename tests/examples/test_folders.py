@@ -14,6 +14,8 @@ CONFIGS = sorted(EXAMPLES.glob("*/*.yaml"))
 SOURCES = sorted(EXAMPLES.rglob("*.py"))
 #: Folders that show the library for training programs; it works wherever they are started.
 WITH_LIBRARY = {"torch-resume", "keras-resume", "lightning-resume", "tuning"}
+#: Folders that show the server itself: they start one, and give it engines.
+OF_THE_SERVER = {"console"}
 
 
 def name(path: Path) -> str:
@@ -37,7 +39,7 @@ def test_every_example_says_how_to_run_it_and_what_one_sees(folder):
     text = (folder / "README.md").read_text()
     assert "## Run it" in text
     assert "## What you see" in text
-    assert list(folder.glob("*.yaml")) or folder.name in {"gpu-check", "service"}
+    assert list(folder.glob("*.yaml")) or folder.name in {"gpu-check", "service", "console"}
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=name)
@@ -45,6 +47,7 @@ def test_no_example_knows_who_launched_it(source):
     modules = {module.partition(".")[0] for module in imported(source)}
     ours = {module for module in modules if module.startswith("trainshed")}
     allowed = {"trainshed_trainer"} if folder_of(source) in WITH_LIBRARY else set()
+    allowed |= {"trainshed"} if folder_of(source) in OF_THE_SERVER else set()
     assert ours <= allowed
 
 
