@@ -205,6 +205,23 @@ def test_a_bad_filter_is_refused_with_its_position_and_what_is_accepted(text, at
     assert accepted in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("operator", "stamps"),
+    [
+        ("=", (10**9, 10**9 + 1)),
+        (">=", (10**9, None)),
+        (">", (10**9 + 1, None)),
+        ("<", (0, 10**9)),
+        ("<=", (0, 10**9 + 1)),
+        ("!=", (0, None)),
+    ],
+)
+def test_a_comparison_of_times_narrows_the_log_to_its_stamps(operator, stamps):
+    tree = read_log_filter(f'timestamp{operator}"1970-01-01T00:00:01Z"').tree
+    stamp_range = narrowing.time_range(tree)
+    assert (stamp_range.from_ns, stamp_range.before_ns) == stamps
+
+
 def test_every_part_of_a_filter_has_a_bound():
     for text, match in (
         ("a" * (LENGTH_MAX + 1), "at most 20000 characters, got 20001"),

@@ -42,6 +42,21 @@ def test_broken_yaml_is_told_with_line_and_column(tmp_path, text, place):
         read(written(tmp_path, text))
 
 
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("a: b\n\u00a0\u00a0c: d\n", "has a no-break space: write plain spaces"),
+        ("a: {{ region }}\n", "is a template: put the value in its place"),
+        ('{\n// a job\n"a": {}}', "a comment begins with #"),
+        ("a: *b\n", "put a value that begins with \\* or & in quotes"),
+        ("a:\n  region:eu\n  tier: x\n", "write a space after region:"),
+    ],
+)
+def test_a_common_mistake_is_told_with_what_to_write_instead(tmp_path, text, advice):
+    with pytest.raises(UsageFault, match=advice):
+        read(written(tmp_path, text))
+
+
 def test_json_that_is_nested_without_end_is_refused(tmp_path):
     with pytest.raises(UsageFault, match="nested too deeply"):
         read(written(tmp_path, '{"a":' + "[" * 200_000, "job.json"))
