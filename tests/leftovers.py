@@ -81,7 +81,7 @@ def _nothing_is_left(request, _own_temporary_folder):
     before = _held(owner)
     yield
     added = _held(owner) - before
-    _keep_for_servers(request.fixturenames, added)
+    _keep_for_servers(request.fixturenames, added - _expected)
     # looked for once in most tests: to look costs as much as many of them
     if added - _expected and (left := _wait(lambda: _held(owner) - before - _expected)):
         _say(f"the test leaves behind: {_words(left)}")
