@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { parseLine, safeText } from "../src/core/ansi";
+import { parseLine } from "../src/core/ansi";
 
 const shown = (text: string, raw = false): string => parseLine(text, raw).map((run) => run.text).join("");
 const styled = (text: string): (readonly [string, string])[] => parseLine(text).map((run) => [run.text, run.classes] as const);
@@ -57,8 +57,4 @@ test("runs say where they are in the source, so that hits can be marked", () => 
 test("a line of any bytes is parsed in time that grows with its length", () => {
   const text = "\u001b]8;;".repeat(40000) + "\u001b[".repeat(40000);
   assert.ok(shown(text).length > 0);
-});
-
-test("a text for a label has no unsafe character", () => {
-  assert.equal(safeText("a\u202eb\r\n"), "a⟨RLO⟩b⟨CR⟩⟨LF⟩");
 });

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import {
-  formatAccelerators, formatBytes, formatCount, formatDuration, formatNumber, formatSpan, parseResource, shorten, showHidden,
-} from "../src/core/format";
+import { formatAccelerators, formatBytes, formatCount, formatDuration, formatNumber, formatSpan, parseResource, shorten } from "../src/core/format";
+import { showHidden } from "../src/core/hidden";
 
 test("durations have two units at most", () => {
   const texts: Array<[number, string]> = [
@@ -39,12 +38,14 @@ test("accelerators without their vendor", () => {
 test("resource names of both dialects", () => {
   assert.deepEqual(parseResource("projects/demo/jobs/ddp_1"), { project: "demo", job: "ddp_1" });
   assert.deepEqual(parseResource("projects/p/locations/us/customJobs/12"), { project: "p", job: "12" });
+  assert.deepEqual(parseResource("projects/p/jobs/study_1/trials/3"), { project: "p", job: "study_1" });
   assert.equal(parseResource("nodes/n1"), null);
 });
 
 test("hidden characters become visible", () => {
-  assert.equal(showHidden("a\u0000b\u001bc"), "a␀b␛c");
-  assert.equal(showHidden("user\u202egpj.exe"), "user⟨U+202E⟩gpj.exe");
+  assert.equal(showHidden("a\u0000b\u001bc"), "a⟨NUL⟩b⟨ESC⟩c");
+  assert.equal(showHidden("user\u202egpj.exe"), "user⟨RLO⟩gpj.exe");
+  assert.equal(showHidden("\u061c\u00ad\ufff9\u{e0041}\ud800"), "⟨ALM⟩⟨SHY⟩⟨U+FFF9⟩⟨U+E0041⟩\ufffd");
   assert.equal(showHidden("line\nnext\ttab"), "line\nnext\ttab");
 });
 

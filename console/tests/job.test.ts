@@ -5,7 +5,8 @@ import type { JobEvent } from "../src/net/schemas";
 import { compareTexts, flatten, unmatchedLines } from "../src/pages/compare/differences";
 import { copiesOf } from "../src/pages/job/copies";
 import { changedLabels } from "../src/pages/job/labels";
-import { exportLines, quote, readReplicas } from "../src/pages/job/replicas";
+import { quote } from "../src/core/format";
+import { exportLines, readReplicas } from "../src/pages/job/replicas";
 import { stateSpans } from "../src/pages/job/timeline";
 
 const event = (seq: number, seconds: number, kind: string, attempt = 1): JobEvent => ({

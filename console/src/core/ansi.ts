@@ -2,6 +2,8 @@
 // that the page does not trust: no run holds a character that moves, hides or reorders text.
 // Colours become class names, because the page's policy refuses inline styles.
 
+import { HIDDEN, symbolOf } from "./hidden";
+
 /** A piece of a shown line.  `at` and `size` are its range in the source, in UTF-16 units. */
 export interface Run {
   readonly text: string;
@@ -32,62 +34,34 @@ const PALETTE: readonly (readonly [number, number, number])[] = [
 ];
 /** A sequence is read up to this length: a line without its end stays readable. */
 const SEQUENCE_MAX = 4096;
-/** Names of the characters 0 to 31, shown instead of them: few fonts have their symbols. */
-const CONTROLS = (
-  "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
-).split(" ");
-/** Names of invisible and reordering characters, shown instead of them. */
-const NAMES: ReadonlyMap<number, string> = new Map([
-  [0x007f, "DEL"], [0x00ad, "SHY"], [0x061c, "ALM"], [0x180e, "MVS"], [0x200b, "ZWSP"], [0x200e, "LRM"],
-  [0x200f, "RLM"], [0x2028, "LSEP"], [0x2029, "PSEP"], [0x202a, "LRE"], [0x202b, "RLE"],
-  [0x202c, "PDF"], [0x202d, "LRO"], [0x202e, "RLO"], [0x2060, "WJ"], [0x2066, "LRI"],
-  [0x2067, "RLI"], [0x2068, "FSI"], [0x2069, "PDI"], [0xfeff, "BOM"],
-]);
-const UNSAFE =
-  /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\u{e0000}-\u{e007f}]/u;
+/** In one line of a log also the end of a line is hidden. */
+const UNSAFE = new RegExp(`\\n|${HIDDEN.source}`, "gu");
 const MOVES = /[\r\b]|\u001b\[[0-9;]*K/;
 
 /** Return the runs of a line.  `raw` shows escape sequences as symbols and applies none. */
 export function parseLine(text: string, raw = false): readonly Run[] {
   if (text === "") return [];
-  if (!UNSAFE.test(text)) return [{ text, classes: "", at: 0, size: text.length }];
+  if (text.search(UNSAFE) < 0) return [{ text, classes: "", at: 0, size: text.length }];
   const runs = tokenize(text, raw);
   return !raw && MOVES.test(text) ? overlay(runs, text) : runs.filter((run) => run.text !== "");
-}
-
-/** Return a text for a label or a title: each unsafe character is replaced by its symbol. */
-export function safeText(text: string): string {
-  return parseLine(text, true).map((run) => run.text).join("");
 }
 
 function tokenize(text: string, raw: boolean): Run[] {
   const runs: Run[] = [];
   let style = PLAIN;
   let start = 0;
-  let at = 0;
-  const flush = (end: number): void => {
-    if (end > start) runs.push(plainRun(text, start, end, style));
-  };
-  while (at < text.length) {
+  for (const { index: at } of text.matchAll(UNSAFE)) {
+    if (at < start) continue;
+    if (at > start) runs.push(plainRun(text, start, at, style));
     const code = text.codePointAt(at) as number;
-    const size = code > 0xffff ? 2 : 1;
     const sequence = raw ? null : readSequence(text, at, code);
-    if (sequence) {
-      flush(at);
-      if (sequence.colours !== null) style = applyColours(style, sequence.colours);
-      else runs.push({ text: "", classes: "", at, size: sequence.size });
-      at += sequence.size;
-      start = at;
-    } else if (isUnsafe(code)) {
-      flush(at);
-      runs.push({ text: symbolOf(code), classes: "ansi-symbol", at, size });
-      at += size;
-      start = at;
-    } else {
-      at += size;
-    }
+    const size = sequence?.size ?? (code > 0xffff ? 2 : 1);
+    if (!sequence) runs.push({ text: symbolOf(code), classes: "ansi-symbol", at, size });
+    else if (sequence.colours === null) runs.push({ text: "", classes: "", at, size });
+    else style = applyColours(style, sequence.colours);
+    start = at + size;
   }
-  flush(text.length);
+  if (text.length > start) runs.push(plainRun(text, start, text.length, style));
   return runs;
 }
 
@@ -107,7 +81,7 @@ function readSequence(text: string, at: number, code: number): Sequence | null {
   const kind = text[at + 1];
   const rest = text.slice(at, at + SEQUENCE_MAX);
   if (kind === "[") {
-      const match = /^\u001b\[([0-?]*)[ -/]*([@-~])/.exec(rest);
+    const match = /^\u001b\[([0-?]*)[ -/]*([@-~])/.exec(rest);
     if (!match) return null;
     const colours = match[2] === "m" && /^[0-9;:]*$/.test(match[1] ?? "");
     return { size: match[0].length, colours: colours ? numbersOf(match[1] ?? "") : null };
@@ -194,22 +168,6 @@ function classesOf(style: Style): string {
   if (style.front !== null) names.push(`ansi-front-${style.front}`);
   if (style.back !== null) names.push(`ansi-back-${style.back}`);
   return names.join(" ");
-}
-
-function isUnsafe(code: number): boolean {
-  if (code < 0x20) return code !== 0x09;
-  if (code < 0x7f) return false;
-  if (code <= 0x9f) return true;
-  if (code >= 0xd800 && code <= 0xdfff) return true;
-  if (code >= 0x2060 && code <= 0x2069) return true;
-  if (code >= 0xfff9 && code <= 0xfffb) return true;
-  return NAMES.has(code) || (code >= 0xe0000 && code <= 0xe007f);
-}
-
-function symbolOf(code: number): string {
-  if (code >= 0xd800 && code <= 0xdfff) return "\ufffd";
-  const name = CONTROLS[code] ?? NAMES.get(code) ?? `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
-  return `\u27e8${name}\u27e9`;
 }
 
 /** Draw runs as a terminal does: CR and backspace move, later characters replace earlier ones. */

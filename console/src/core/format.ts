@@ -88,22 +88,15 @@ export function shortAccelerator(type: string): string {
   return type.replace(/^NVIDIA_(TESLA_)?/, "").replaceAll("_", " ");
 }
 
-/** Return the project and the job of a resource name `projects/P/…/J`; null for another text. */
+/** Return the project and the job of a resource name `projects/P/…/J`, of a trial those of its study; null for another text. */
 export function parseResource(name: string): { project: string; job: string } | null {
-  const match = /^projects\/([^/]+)\/(?:.*\/)?([^/]+)$/.exec(name);
+  const match = /^projects\/([^/]+)\/(?:.*\/)?([^/]+)$/.exec(name.replace(/\/trials\/[^/]+$/, ""));
   return match ? { project: match[1] ?? "", job: match[2] ?? "" } : null;
 }
 
-/** The characters that change the order or the presence of others, and control characters. */
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
-
-/** Return the text with control and bidirectional characters as visible symbols. */
-export function showHidden(text: string): string {
-  return text.replace(HIDDEN, (character) => {
-    const code = character.codePointAt(0) ?? 0;
-    if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-    return `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
-  });
+/** Return an argument as a POSIX shell reads it. */
+export function quote(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
 }
 
 /** Return the text of at most `length` characters; a cut one ends in "…". */

@@ -54,6 +54,7 @@ export function isWaiting(row: { state: string }): boolean {
   return WAITING_STATES.includes(row.state);
 }
 
+/** Return whether a job, or the state of one, can change no more. */
 export function isEnded(row: { state: string }): boolean {
   return ENDED_STATES.includes(row.state);
 }

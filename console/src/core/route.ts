@@ -75,6 +75,16 @@ export function jobPath(project: string, job: string): string {
   return `/console/jobs/${encodeURIComponent(project)}/${encodeURIComponent(job)}`;
 }
 
+/** Return the path of a job's resource below /trainshed/v1. */
+export function jobResource(project: string, job: string): string {
+  return `/projects/${encodeURIComponent(project)}/jobs/${encodeURIComponent(job)}`;
+}
+
+/** Return the address of Submit with a job's document, with or without the change that would start the job. */
+export function submitPath(project: string, job: string, withChange = false): string {
+  return `/console/submit?from=${encodeURIComponent(`${project}/${job}`)}${withChange ? "&change=1" : ""}`;
+}
+
 /** Return the address of a study's page. */
 export function studyPath(project: string, job: string): string {
   return `/console/studies/${encodeURIComponent(project)}/${encodeURIComponent(job)}`;

@@ -1,7 +1,7 @@
 /** Values, ranks and ranges of a study's trials. Pure. */
 
 import type { StudyDescription, StudyMetric, TrialSummary } from "../net/types";
-import { formatNumber } from "./format";
+import { formatNumber, quote } from "./format";
 
 /** A trial with a value of the chosen metric. */
 export interface Rated {
@@ -139,10 +139,6 @@ function formatValue(value: number | string): string {
   if (value >= 0 || !text.includes("e-")) return text;
   const [digits = "", exponent = "0"] = text.split("e-");
   return value.toFixed(Math.min(100, Number(exponent) + (digits.split(".")[1]?.length ?? 0)));
-}
-
-function quote(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
 }
 
 /** Return the arguments that a trial's program got, for a shell. */

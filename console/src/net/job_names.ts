@@ -3,8 +3,11 @@
 import { signal } from "@preact/signals";
 
 import { parseResource } from "../core/format";
+import { showHidden } from "../core/hidden";
 import { KIND_NAMES } from "../core/queue";
+import { jobResource } from "../core/route";
 import { ApiError, callApi } from "./api";
+import { recoveries } from "./connection";
 import type { JobRow } from "./types";
 
 /** The jobs that hold machines or wait in an engine's queue: those that others wait for. */
@@ -12,13 +15,16 @@ const HOLDING_STATES = ["ENQUEUED", "PREPARING", "RUNNING", "RESTARTING", "CANCE
 const ROWS_MAX = 500;
 /** The most jobs of one reading that the list lacks and that are read one by one. */
 const SINGLE_MAX = 10;
+/** The most names that a page keeps. */
+const NAMES_MAX = 10000;
 
 const names = signal<ReadonlyMap<string, string>>(new Map());
 const requested = new Set<string>();
 let waiting: string[] = [];
 
-/** Return the display name of a job, or null as long as it is not known; read it once. */
+/** Return the display name of a job, read once, its hidden characters visible; null without one, and for a trial. */
 export function displayNameOf(resource: string): string | null {
+  if (resource.includes("/trials/")) return null;
   const name = names.value.get(resource);
   if (name === undefined && !requested.has(resource)) request(resource);
   return name || null;
@@ -50,17 +56,18 @@ async function readNames(): Promise<void> {
 async function readName(resource: string): Promise<void> {
   const parts = parseResource(resource);
   if (!parts) return;
-  const path = `/projects/${encodeURIComponent(parts.project)}/jobs/${encodeURIComponent(parts.job)}`;
-  const job = await callApi<{ displayName?: string | null }>("GET", path);
+  const job = await callApi<{ displayName?: string | null }>("GET", jobResource(parts.project, parts.job));
   keepNames([{ name: resource, displayName: job.displayName }]);
 }
 
 function keepNames(jobs: ReadonlyArray<{ name: string; displayName?: string | null | undefined }>): void {
-  const named = jobs.map((job): [string, string] => [job.name, job.displayName ?? ""]);
-  names.value = new Map([...names.peek(), ...named]);
+  const named = jobs.map((job): [string, string] => [job.name, showHidden(job.displayName ?? "")]);
+  names.value = new Map([...names.peek(), ...named].slice(-NAMES_MAX));
 }
 
 /** Without its name a job is shown by its id. */
 function forgiveApiErrors(error: unknown): void {
   if (!(error instanceof ApiError)) throw error;
 }
+
+recoveries.subscribe(() => requested.clear());

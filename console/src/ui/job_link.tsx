@@ -1,7 +1,8 @@
 /** A link to a job that the server names by its resource name: shows the display name, links by the id. */
 
 import { jobTitle } from "../core/fleet";
-import { parseResource, showHidden } from "../core/format";
+import { parseResource } from "../core/format";
+import { showHidden } from "../core/hidden";
 import { jobPath } from "../core/route";
 import { displayNameOf } from "../net/job_names";
 
@@ -14,5 +15,5 @@ export function JobLink({ name }: { name: string }) {
   }
   const parts = parseResource(name);
   if (!parts) return <span>{showHidden(name)}</span>;
-  return <a href={jobPath(parts.project, parts.job)} title={parts.job}>{showHidden(displayNameOf(name) ?? parts.job)}</a>;
+  return <a href={jobPath(parts.project, parts.job)} title={parts.job}>{displayNameOf(name) ?? showHidden(parts.job)}</a>;
 }

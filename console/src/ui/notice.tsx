@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
+import { showHidden } from "../core/hidden";
 import type { ApiError } from "../net/api";
 
 export type Tone = "info" | "good" | "warning" | "error";
@@ -30,9 +31,9 @@ export function ErrorNotice(props: { error: ApiError; retry?: () => void }) {
   );
 }
 
-/** Return the text with a capital first letter and a full stop; a first word that is a name stays as it is. */
+/** Return the text with a capital first letter, a full stop and its hidden characters; a first word that is a name stays as it is. */
 export function sentence(text: string): string {
-  const trimmed = text.trim();
+  const trimmed = showHidden(text.trim());
   const end = /[.!?:)]$/.test(trimmed) ? "" : ".";
   const isWord = /^[a-z]+([,;:' ]|$)/.test(trimmed);
   return (isWord ? trimmed.charAt(0).toUpperCase() + trimmed.slice(1) : trimmed) + end;
@@ -71,7 +72,7 @@ export function Toasts() {
       {toasts.value.map((toast) => (
         <div key={toast.id} class={`toast ${toast.tone}`}>
           <span class="sign" aria-hidden="true">{SIGNS[toast.tone]}</span>
-          <span>{toast.text}</span>
+          <span>{showHidden(toast.text)}</span>
           <button type="button" class="plain" aria-label="Dismiss" onClick={() => dismiss(toast.id)}>✕</button>
         </div>
       ))}

@@ -2,7 +2,8 @@
 
 import { useSignal } from "@preact/signals";
 
-import { formatCount, showHidden } from "../../core/format";
+import { formatCount } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import { prettyText, unmatchedLines, type DifferenceRow } from "./differences";
 
 interface DifferenceTableProps {

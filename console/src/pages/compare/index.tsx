@@ -3,8 +3,8 @@
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 
-import { showHidden } from "../../core/format";
-import { jobPath, type Route } from "../../core/route";
+import { showHidden } from "../../core/hidden";
+import { jobPath, jobResource, type Route } from "../../core/route";
 import { setQuery } from "../../core/router";
 import { ApiError, callApi } from "../../net/api";
 import type { JobSummary, Manifest, StoredDocument } from "../../net/types";
@@ -12,7 +12,6 @@ import { ErrorNotice } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
 import { StateMark } from "../../ui/state";
 import { readReplicas, type PlannedReplica } from "../job/replicas";
-import { jobResource } from "../log/port";
 import { DifferenceTable } from "./difference_table";
 import { compareTexts, flatten } from "./differences";
 import { JobChoice } from "./job_choice";

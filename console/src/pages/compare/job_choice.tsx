@@ -2,7 +2,8 @@
 
 import { useId, useRef } from "preact/hooks";
 
-import { parseResource, showHidden } from "../../core/format";
+import { parseResource } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import { callApi } from "../../net/api";
 import { project } from "../../net/project";
 import type { JobList } from "../../net/types";

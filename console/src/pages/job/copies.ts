@@ -1,7 +1,7 @@
 /** Commands that show or submit a job outside of the page. Each is exact: it runs as it stands. */
 
+import { quote } from "../../core/format";
 import type { StoredDocument } from "../../net/schemas";
-import { quote } from "./replicas";
 
 export interface Copy {
   readonly title: string;

@@ -3,18 +3,11 @@
 import { signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 
+import { jobResource } from "../../core/route";
 import { ApiError, callApi } from "../../net/api";
 import { recoveries } from "../../net/connection";
 import { subscribe } from "../../net/stream";
 import type { JobEvent, JobEvents, JobStreamEvent, JobSummary } from "../../net/types";
-import { jobResource } from "../log/port";
-
-const FINAL: ReadonlySet<string> = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
-
-/** Return whether a job can still change. */
-export function isOpenJob(summary: JobSummary): boolean {
-  return !FINAL.has(summary.state);
-}
 
 /** Events of one request, and the most requests: a story of more events begins with its newest. */
 const EVENTS_PAGE = 1000;

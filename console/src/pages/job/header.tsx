@@ -2,8 +2,10 @@
 
 import { useSignal } from "@preact/signals";
 
-import { formatPlural, parseResource, showHidden } from "../../core/format";
-import { studyPath } from "../../core/route";
+import { formatPlural, parseResource } from "../../core/format";
+import { showHidden } from "../../core/hidden";
+import { isEnded } from "../../core/queue";
+import { studyPath, submitPath } from "../../core/route";
 import { callApi } from "../../net/api";
 import { maySubmit } from "../../net/session";
 import type { JobSummary, StoredDocument } from "../../net/types";
@@ -13,7 +15,7 @@ import { useResource, type Resource } from "../../ui/resource";
 import { StateMark } from "../../ui/state";
 import { Span, Time } from "../../ui/time";
 import { copiesOf } from "./copies";
-import { isOpenJob, type JobStore } from "./data";
+import { type JobStore } from "./data";
 import { OrderDialog, type Order } from "./orders";
 
 interface HeaderProps {
@@ -68,7 +70,7 @@ function Times({ summary }: { summary: JobSummary }) {
       <span>created <Time value={createTime} /></span>
       {startTime && <span>started <Time value={startTime} /></span>}
       {endTime && <span>ended <Time value={endTime} /></span>}
-      {startTime ? <span>ran <Span start={startTime} end={endTime ?? null} /></span> : isOpenJob(summary) && <span>has waited <Span start={createTime} /></span>}
+      {startTime ? <span>ran <Span start={startTime} end={endTime ?? null} /></span> : !isEnded(summary) && <span>has waited <Span start={createTime} /></span>}
     </>
   );
 }
@@ -89,12 +91,12 @@ interface OrdersProps extends HeaderProps {
 
 function Orders({ store, summary, document, onOrder }: OrdersProps) {
   const content = document.value.value;
-  const isOpen = isOpenJob(summary);
+  const isOpen = !isEnded(summary);
   const isFixed = content?.kind === "TRIAL";
   return (
     <span class="job-orders">
       {maySubmit() && isOpen && <button type="button" class="danger" disabled={summary.state === "CANCELLING"} onClick={() => onOrder("cancel")}>Cancel…</button>}
-      {maySubmit() && <a class="button" href={`/console/submit?from=${encodeURIComponent(`${store.project}/${store.job}`)}`}>Submit again…</a>}
+      {maySubmit() && <a class="button" href={submitPath(store.project, store.job)}>Submit again…</a>}
       <CopyMenu summary={summary} content={content} />
       <Menu label="More" title="Labels, delete, compare">
         <a href={`/console/compare?left=${encodeURIComponent(`${store.project}/${store.job}`)}`}>Compare with another job</a>

@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useMemo } from "preact/hooks";
 
+import { isEnded } from "../../core/queue";
 import type { Route } from "../../core/route";
 import { setQuery } from "../../core/router";
 import { readChoice, writeChoice } from "../../net/settings";
@@ -11,7 +12,7 @@ import type { JobSummary } from "../../net/types";
 import { ErrorNotice, Notice } from "../../ui/notice";
 import { readEndEarly } from "../log/port";
 import { LogView } from "../log/view";
-import { isOpenJob, useJob, type JobStore } from "./data";
+import { useJob, type JobStore } from "./data";
 import { Environment } from "./environment";
 import { Explanation } from "./explanation";
 import { Failure, useFailure } from "./failure";
@@ -129,5 +130,5 @@ function Tabs({ route, store, summary }: TabProps & { route: Route }) {
 function LogTab({ store, summary }: TabProps) {
   const failure = useFailure(store, summary);
   if (failure === "loading") return <p class="loading" role="status">Loading…</p>;
-  return <LogView project={store.project} job={store.job} summary={summary} isOpen={isOpenJob(summary)} openAt={failure?.firstError?.stamp ?? null} />;
+  return <LogView project={store.project} job={store.job} summary={summary} isOpen={!isEnded(summary)} openAt={failure?.firstError?.stamp ?? null} />;
 }

@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 
-import { showHidden } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import { ApiError, callApi } from "../../net/api";
 import type { JobSummary } from "../../net/types";
 import { Confirm, Dialog } from "../../ui/dialog";

@@ -1,6 +1,7 @@
 // What each replica was told: its command, environment, limits and hosts, read from the plan in a
 // job's manifest.  The plan is the same for every engine; other parts are shown as texts.
 
+import { quote } from "../../core/format";
 import { flatten } from "../compare/differences";
 
 /** The parts of a manifest, as the route returns them. */
@@ -46,7 +47,7 @@ function readReplica(task: string, planned: Json, started: Json): PlannedReplica
 
 function settingsOf(planned: Json, started: Json): Map<string, string> {
   const settings = new Map<string, string>();
-  if (Array.isArray(planned.argv)) settings.set("command", planned.argv.map(quote).join(" "));
+  if (Array.isArray(planned.argv)) settings.set("command", planned.argv.map((argument) => quote(String(argument))).join(" "));
   for (const source of [planned, started]) {
     const fields = entriesOf(source).filter(([name]) => !ELSEWHERE.has(name));
     for (const [name, text] of flatten(Object.fromEntries(fields))) settings.set(name, text);
@@ -61,12 +62,6 @@ function addHost(settings: Map<string, string>, address: string, name: string): 
   const key = `host ${address}`;
   const before = settings.get(key);
   settings.set(key, before ? `${before} ${name}` : name);
-}
-
-/** Return an argument as a POSIX shell reads it. */
-export function quote(argument: unknown): string {
-  const text = String(argument);
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
 }
 
 /** Return variables as lines that a POSIX shell reads. */

@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 
-import { showHidden } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import { callApi } from "../../net/api";
 import type { ClusterMachines, JobSummary, StoredDocument } from "../../net/types";
 import { copyText } from "../../ui/clipboard";
@@ -25,14 +25,9 @@ export function Spec({ store, summary }: { store: JobStore; summary: JobSummary 
         <button type="button" onClick={() => void copyText(text, "document")}>Copy</button>
       </p>
       <ClusterTable cluster={content.cluster} />
-      <pre class="job-spec" tabIndex={0}>{showLines(text)}</pre>
+      <pre class="job-spec" tabIndex={0}>{showHidden(text)}</pre>
     </section>
   );
-}
-
-/** Replace hidden characters, but not the ends of lines. */
-function showLines(text: string): string {
-  return text.split("\n").map(showHidden).join("\n");
 }
 
 function ClusterTable({ cluster }: { cluster: readonly ClusterMachines[] }) {

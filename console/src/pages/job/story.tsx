@@ -4,10 +4,12 @@ import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 
 import { now } from "../../core/clock";
-import { formatDuration, formatTime, showHidden } from "../../core/format";
+import { formatDuration, formatTime } from "../../core/format";
+import { showHidden } from "../../core/hidden";
+import { isEnded } from "../../core/queue";
 import type { JobEvent, JobSummary } from "../../net/types";
 import { Time } from "../../ui/time";
-import { isOpenJob, type JobStore } from "./data";
+import { type JobStore } from "./data";
 import { stateSpans, type StateSpan } from "./timeline";
 
 /** The newest events that appear without a request. */
@@ -53,7 +55,7 @@ function EventRow({ event }: { event: JobEvent }) {
 }
 
 function Timeline({ events, summary }: { events: readonly JobEvent[]; summary: JobSummary }) {
-  const spans = stateSpans(events, isOpenJob(summary) ? now.value : 0);
+  const spans = stateSpans(events, !isEnded(summary) ? now.value : 0);
   if (spans.length === 0) return null;
   const sentence = spans.map((span) => `${nameOf(span)} for ${lengthOf(span)}`).join(", ");
   return (

@@ -1,5 +1,6 @@
 // The states of a job over time, from its events: a bar for each state, and its share of the whole.
 
+import { isEnded } from "../../core/queue";
 import type { JobEvent, JobState } from "../../net/schemas";
 
 export interface StateSpan {
@@ -18,7 +19,6 @@ const STATES: Readonly<Record<string, JobState>> = {
   RUNNING: "RUNNING", RESTART_ORDERED: "RESTARTING", CANCELLING: "CANCELLING",
   SUCCEEDED: "SUCCEEDED", FAILED: "FAILED", CANCELLED: "CANCELLED",
 };
-const FINAL: ReadonlySet<JobState> = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
 
 interface Beginning {
   readonly state: JobState;
@@ -32,10 +32,10 @@ export function stateSpans(events: readonly JobEvent[], now: number): readonly S
   const first = begins[0];
   const last = begins[begins.length - 1];
   if (!first || !last) return [];
-  const end = FINAL.has(last.state) ? last.from : Math.max(now, last.from);
+  const end = isEnded(last) ? last.from : Math.max(now, last.from);
   const total = Math.max(1, end - first.from);
   return begins.flatMap((begin, index) => {
-    if (FINAL.has(begin.state)) return [];
+    if (isEnded(begin)) return [];
     const to = begins[index + 1]?.from ?? end;
     return [{ ...begin, to, share: (to - begin.from) / total }];
   });

@@ -1,8 +1,9 @@
 /** Why a job waits: the reason, what blocks it, and the change that would start it. */
 
-import { jobPath } from "../../core/route";
+import { jobPath, submitPath } from "../../core/route";
 import { now } from "../../core/clock";
-import { formatPlural, formatSpan, showHidden } from "../../core/format";
+import { formatPlural, formatSpan } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import { nameJobs } from "../../net/job_names";
 import { maySubmit } from "../../net/session";
 import type { JobSummary } from "../../net/types";
@@ -17,12 +18,12 @@ export function WaitingReason({ store, summary }: { store: JobStore; summary: Jo
   return (
     <Notice tone="info">
       <strong>{waiting.reason}</strong>{waiting.queuePosition ? ` · number ${waiting.queuePosition} in the queue` : ""}{since && ` · ${since}`}
-      <p>{sentence(showHidden(nameJobs(waiting.message)))}</p>
+      <p>{sentence(nameJobs(waiting.message))}</p>
       <Blockers store={store} names={waiting.blockers ?? []} areNodes={waiting.reason === "DRAINED"} />
       {waiting.change && (
         <p>
           It {showHidden(waiting.change.text)}.{" "}
-          {maySubmit() && <a class="try" href={`/console/submit?from=${encodeURIComponent(`${store.project}/${store.job}`)}&change=1`}>Try it</a>}
+          {maySubmit() && <a class="try" href={submitPath(store.project, store.job, true)}>Try it</a>}
         </p>
       )}
     </Notice>

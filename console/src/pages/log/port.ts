@@ -1,5 +1,6 @@
 /** The native routes of a job's log, as the view uses them. */
 
+import { jobResource } from "../../core/route";
 import { callApi, download, readLines, withQuery } from "../../net/api";
 import type { LogWindow } from "../../net/types";
 import { FIRST_COUNT, type ReadWindow, type WindowQuery } from "./feed";
@@ -20,11 +21,6 @@ export interface LogPort {
   readonly rowsOf: (query: WindowQuery, filter: LogFilter) => Promise<readonly LogRow[]>;
   /** Start the download of the lines that match the filter. */
   readonly save: (format: "text" | "jsonl", times: boolean) => Promise<void>;
-}
-
-/** Return the path of a job's resource below /trainshed/v1. */
-export function jobResource(project: string, job: string): string {
-  return `/projects/${encodeURIComponent(project)}/jobs/${encodeURIComponent(job)}`;
 }
 
 /** The end of a log that was asked for before the view of the log exists; at most one. */

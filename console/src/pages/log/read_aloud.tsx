@@ -3,7 +3,7 @@
 import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 
-import { safeText } from "../../core/ansi";
+import { showHidden } from "../../core/hidden";
 import { readChoice, writeChoice } from "../../net/settings";
 import type { LogFeed } from "./feed";
 
@@ -18,7 +18,7 @@ export function ReadAloud({ feed }: { feed: LogFeed }) {
     const timer = setInterval(() => {
       const rows = feed.rows.peek();
       const last = feed.hasEnd.peek() ? rows[rows.length - 1] : undefined;
-      if (last) text.value = `${last.task}: ${safeText(last.text.slice(0, LENGTH_MAX))}`;
+      if (last) text.value = `${last.task}: ${showHidden(last.text.slice(0, LENGTH_MAX))}`;
     }, PAUSE_MS);
     return () => clearInterval(timer);
   }, [feed, isOn.value]);

@@ -1,6 +1,7 @@
 /** The columns of the queue. */
 
-import { formatAccelerators, formatCount, showHidden } from "../../core/format";
+import { formatAccelerators, formatCount } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import { isEnded, isWaiting, jobIdOf, KIND_NAMES, REASON_TEXTS, spanStart } from "../../core/queue";
 import { jobPath, studyPath } from "../../core/route";
 import type { JobRow } from "../../net/types";

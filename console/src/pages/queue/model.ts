@@ -5,7 +5,7 @@
 
 import { batch, signal } from "@preact/signals";
 
-import { countDifferences, isEnded, orderRows, type QueueFilter } from "../../core/queue";
+import { countDifferences, ENDED_STATES, isEnded, orderRows, type QueueFilter } from "../../core/queue";
 import { ApiError, callApi, type QueryValue } from "../../net/api";
 import type { StreamEvent } from "../../net/stream";
 import type { JobList, JobRow, QueueEvent } from "../../net/types";
@@ -174,7 +174,7 @@ export class QueueModel {
 
 function serverQuery(filter: QueueFilter | null): Record<string, QueryValue> {
   if (filter === null) return {};
-  const states = filter.states.length > 0 ? filter.states : filter.show === "ended" ? ["SUCCEEDED", "FAILED", "CANCELLED"] : [];
+  const states = filter.states.length > 0 ? filter.states : filter.show === "ended" ? ENDED_STATES : [];
   return { state: states, kind: filter.kinds, creator: filter.creator, q: filter.text.trim() };
 }
 

@@ -2,15 +2,16 @@
 
 import { signal } from "@preact/signals";
 
-import { formatPlural, shorten, showHidden } from "../../core/format";
-import { isEnded, isWaiting } from "../../core/queue";
+import { formatPlural, shorten } from "../../core/format";
+import { showHidden } from "../../core/hidden";
+import { isEnded, isWaiting, jobIdOf } from "../../core/queue";
+import { submitPath } from "../../core/route";
 import { ApiError, callApi } from "../../net/api";
 import { maySubmit } from "../../net/session";
 import type { JobRow } from "../../net/types";
 import { Confirm, Dialog } from "../../ui/dialog";
 import { announce, sentence } from "../../ui/notice";
 import { pathOf } from "./columns";
-import { submitPath } from "./why";
 
 interface CancelResult {
   name: string;
@@ -96,7 +97,7 @@ function Actions({ row, onExplain }: { row: JobRow; onExplain: (row: JobRow) => 
       <div class="choices" onClick={(event) => (event.target as Element).closest("a") && close()}>
         <a href={pathOf(row)} autofocus>Open</a>
         <button type="button" onClick={run(onExplain)}>{isWaiting(row) ? "Why it waits" : "Explain its state"}</button>
-        {maySubmit() && <a href={submitPath(row, false)}>Submit again with changes</a>}
+        {maySubmit() && <a href={submitPath(row.project, jobIdOf(row))}>Submit again with changes</a>}
         {maySubmit() && !isEnded(row) && <button type="button" class="danger" onClick={run((job) => askToCancel([job]))}>Cancel…</button>}
       </div>
     </Dialog>

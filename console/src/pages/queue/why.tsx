@@ -1,6 +1,8 @@
 /** Why a job is in its state: the sentence, what blocks it, and the change that would start it. */
 
+import { showHidden } from "../../core/hidden";
 import { isWaiting, jobIdOf } from "../../core/queue";
+import { jobResource, submitPath } from "../../core/route";
 import { callApi } from "../../net/api";
 import { nameJobs } from "../../net/job_names";
 import { maySubmit } from "../../net/session";
@@ -10,14 +12,8 @@ import { ErrorNotice, sentence } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
 import { Span } from "../../ui/time";
 
-/** Return the address of Submit with a job's document, with or without the offered change. */
-export function submitPath(row: JobRow, withChange: boolean): string {
-  const from = `${encodeURIComponent(row.project)}/${encodeURIComponent(jobIdOf(row))}`;
-  return `/console/submit?from=${from}${withChange ? "&change=1" : ""}`;
-}
-
 export function WhyPanel({ row }: { row: JobRow }) {
-  const path = `/projects/${encodeURIComponent(row.project)}/jobs/${encodeURIComponent(jobIdOf(row))}/explain`;
+  const path = `${jobResource(row.project, jobIdOf(row))}/explain`;
   const key = `${path} ${row.state} ${row.reason ?? ""}`;
   const explanation = useResource(key, (signal) => callApi<JobExplanation>("GET", path, { signal }));
   const answer = explanation.value.value;
@@ -38,8 +34,8 @@ function WaitingFacts({ waiting, row }: { waiting: Waiting; row: JobRow }) {
     <>
       {waiting.change && (
         <p class="change">
-          {sentence(waiting.change.text)}{" "}
-          {maySubmit() && <a class="button primary" href={submitPath(row, true)}>Try it</a>}
+          It {showHidden(waiting.change.text)}.{" "}
+          {maySubmit() && <a class="button primary" href={submitPath(row.project, jobIdOf(row), true)}>Try it</a>}
         </p>
       )}
       <Blockers names={waiting.blockers ?? []} />

@@ -3,6 +3,7 @@
 import { useSignal, type Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
+import { jobResource } from "../../core/route";
 import { ApiError, callApi } from "../../net/api";
 import { recoveries } from "../../net/connection";
 import { subscribe } from "../../net/stream";
@@ -19,7 +20,7 @@ export interface StudyName {
   job: string;
 }
 
-export const pathOf = ({ project, job }: StudyName): string => `/projects/${encodeURIComponent(project)}/jobs/${encodeURIComponent(job)}`;
+const pathOf = ({ project, job }: StudyName): string => jobResource(project, job);
 
 export interface StudyData {
   study: Resource<StudyDescription>;

@@ -1,6 +1,7 @@
 /** What a study searches and how far it is: the lines above its charts. */
 
-import { formatCount, formatNumber, formatPlural, showHidden } from "../../core/format";
+import { formatCount, formatNumber, formatPlural } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import { jobPath } from "../../core/route";
 import { setQuery } from "../../core/router";
 import { describeRule } from "../../core/study";

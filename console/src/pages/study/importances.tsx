@@ -1,6 +1,6 @@
 /** How much each parameter decides the metric: bars, and the same as a table. */
 
-import { showHidden } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import { ErrorNotice } from "../../ui/notice";
 import { useImportances, type StudyName } from "./data";
 import { Figure } from "./figure";

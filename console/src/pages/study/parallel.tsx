@@ -2,7 +2,8 @@
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
 
-import { formatCount, formatNumber, formatPlural, showHidden } from "../../core/format";
+import { formatCount, formatNumber, formatPlural } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import { rankShares, scaleColour } from "../../core/scale_colours";
 import { axesOf, isBetter, isInRanges, valueOn, type Ranges, type Rated, type StudyAxis } from "../../core/study";
 import { Chart, type ChartOption } from "./chart";

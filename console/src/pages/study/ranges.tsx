@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 
-import { showHidden } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import type { Ranges, StudyAxis } from "../../core/study";
 
 interface RangeProps {

@@ -3,7 +3,8 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 
-import { formatNumber, formatPlural, showHidden } from "../../core/format";
+import { formatNumber, formatPlural } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import { rankShares, scaleColour } from "../../core/scale_colours";
 import { axesOf, isBetter, valueOn, type Rated, type StudyAxis } from "../../core/study";
 import { Chart, type ChartOption } from "./chart";

@@ -1,6 +1,7 @@
 /** One chosen trial: its result, why it ended, its job and log, its arguments. */
 
-import { formatNumber, formatSpan, showHidden } from "../../core/format";
+import { formatNumber, formatSpan } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import { now } from "../../core/clock";
 import { jobPath } from "../../core/route";
 import { describeRule, listArguments } from "../../core/study";

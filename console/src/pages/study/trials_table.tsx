@@ -3,7 +3,8 @@
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 
-import { formatNumber, formatPlural, showHidden } from "../../core/format";
+import { formatNumber, formatPlural } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import { writeCsv } from "../../core/csv";
 import { describeWhy, listArguments } from "../../core/study";
 import type { TrialSummary } from "../../net/types";

@@ -2,6 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 
+import { jobResource } from "../../core/route";
 import { ApiError, callApi } from "../../net/api";
 import type { StoredDocument } from "../../net/types";
 import { announce, sentence } from "../../ui/notice";
@@ -18,8 +19,7 @@ export interface LoadedText {
 
 /** Read another job's text; `withChange` takes the text with the change that would start it. Throws ApiError. */
 export async function loadJob(project: string, job: string, withChange: boolean): Promise<LoadedText> {
-  const path = `/projects/${encodeURIComponent(project)}/jobs/${encodeURIComponent(job)}/document`;
-  const stored = await callApi<StoredDocument>("GET", path);
+  const stored = await callApi<StoredDocument>("GET", `${jobResource(project, job)}/document`);
   const isChanged = withChange && Boolean(stored.changeSentence);
   const change = isChanged ? ` with a change: it ${stored.changeSentence}` : "";
   const lacks = withChange && !isChanged ? " The job has no change to offer any more." : "";
