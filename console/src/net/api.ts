@@ -64,8 +64,8 @@ function parse(text: string): unknown {
 }
 
 /** Return the refusal of a response: the google.rpc.Status in its body, or its HTTP status. */
-export async function errorOf(response: Response): Promise<ApiError> {
-  const body = parse(await response.text()) as { error?: Record<string, unknown> } | null;
+function errorOf(response: Response, text: string): ApiError {
+  const body = parse(text) as { error?: Record<string, unknown> } | null;
   const error = body?.error ?? {};
   const message = typeof error.message === "string" ? error.message : response.statusText;
   const code = typeof error.status === "string" ? error.status : `HTTP_${response.status}`;
@@ -73,6 +73,7 @@ export async function errorOf(response: Response): Promise<ApiError> {
     Array.isArray(error.details) ? error.details : []);
 }
 
+const CALL_MS = 30000;
 /** A server that is being restarted accepts connections and answers later: so every wait has a limit. */
 const PROBE_MS = 3000;
 /** After this time without an answer to a call, the page asks whether the server answers at all. */
@@ -95,24 +96,31 @@ export async function checkServer(): Promise<boolean> {
   return isThere;
 }
 
-async function fetchOnce(method: string, path: string, options: CallOptions): Promise<Response> {
-  const limit = options.timeoutMs ? AbortSignal.timeout(options.timeoutMs) : undefined;
-  const signals = [limit, options.signal].filter((signal) => signal !== undefined);
-  const slow = setTimeout(() => void checkServer(), SLOW_MS);
+/** Do a step of a call; one that the network breaks is a server that does not answer. Throws ApiError. */
+async function overNetwork<T>(step: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   try {
-    const response = await fetch(API + withQuery(path, options.query), {
-      method,
-      headers: headersOf(options),
-      body: options.body === undefined ? undefined : JSON.stringify(options.body),
-      signal: AbortSignal.any(signals),
-      cache: "no-store",
-    });
-    reportAnswer();
-    return response;
+    return await step();
   } catch (error) {
-    if (options.signal?.aborted) throw error;
+    if (signal?.aborted) throw error;
     reportOutage(probe);
     throw new ApiError(0, "UNAVAILABLE", "the server does not answer");
+  }
+}
+
+async function fetchOnce(method: string, path: string, options: CallOptions): Promise<Response> {
+  const limit = AbortSignal.timeout(options.timeoutMs ?? CALL_MS);
+  const slow = setTimeout(() => void checkServer(), SLOW_MS);
+  const request = {
+    method,
+    headers: headersOf(options),
+    body: options.body === undefined ? undefined : JSON.stringify(options.body),
+    signal: options.signal ? AbortSignal.any([limit, options.signal]) : limit,
+    cache: "no-store",
+  } as const;
+  try {
+    const response = await overNetwork(() => fetch(API + withQuery(path, options.query), request), options.signal);
+    reportAnswer();
+    return response;
   } finally {
     clearTimeout(slow);
   }
@@ -141,19 +149,20 @@ export async function isSignInRenewed(status: number): Promise<boolean> {
  * Send a call and return its successful response, whose body the caller reads.
  * At a 401 the user signs in over the page, and the call is sent again. Throws ApiError.
  */
-export async function fetchApi(method: string, path: string, options: CallOptions = {}): Promise<Response> {
+async function fetchApi(method: string, path: string, options: CallOptions = {}): Promise<Response> {
   let response = await fetchOnce(method, path, options);
   if (!options.noSignIn && (await isSignInRenewed(response.status))) {
     response = await fetchOnce(method, path, options);
   }
-  if (!response.ok) throw await errorOf(response);
+  if (!response.ok) throw errorOf(response, await textOf(response, options));
   return response;
 }
 
+const textOf = (response: Response, options: CallOptions): Promise<string> => overNetwork(() => response.text(), options.signal);
+
 /** Send a call below /trainshed/v1 and return its JSON answer. Throws ApiError. */
 export async function callApi<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
-  const response = await fetchApi(method, path, { timeoutMs: 30000, ...options });
-  const text = await response.text();
+  const text = await textOf(await fetchApi(method, path, options), options);
   return (text ? JSON.parse(text) : {}) as T;
 }
 
@@ -166,7 +175,9 @@ export async function readLines<T>(
   const response = await fetchApi("GET", path, options);
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
-  for (let part = await reader?.read(); part && !part.done; part = await reader?.read()) {
+  for (;;) {
+    const part = await overNetwork(async () => reader?.read(), options.signal);
+    if (!part || part.done) break;
     const lines = (rest + part.value).split("\n");
     rest = lines.pop() ?? "";
     for (const line of lines) if (line) onLine(JSON.parse(line) as T);

@@ -5,7 +5,7 @@
 
 import { batch, signal } from "@preact/signals";
 
-import { countDifferences, ENDED_STATES, isEnded, orderRows, type QueueFilter } from "../../core/queue";
+import { countDifferences, ENDED_STATES, isEnded, orderRows, rowMatcher, type QueueFilter } from "../../core/queue";
 import { ApiError, callApi, type QueryValue } from "../../net/api";
 import type { StreamEvent } from "../../net/stream";
 import type { JobList, JobRow, QueueEvent } from "../../net/types";
@@ -32,12 +32,16 @@ export class QueueModel {
   private filter: QueueFilter | null = null;
   private isHeld = false;
   private nextPage = "";
+  /** The page of ended jobs that is being read. */
+  private reading = "";
   private stop = new AbortController();
 
   constructor(readonly project: string) {}
 
+  /** Stop all reads; the rows stay for a user who comes back. */
   close(): void {
     this.stop.abort();
+    this.stop = new AbortController();
   }
 
   /** Show rows by another filter; reads from the server what it does not have. */
@@ -95,15 +99,16 @@ export class QueueModel {
 
   /** Read the next page of ended jobs, if there is one. */
   async readMore(): Promise<void> {
-    if (!this.nextPage || this.isOpenList()) return;
     const token = this.nextPage;
-    this.nextPage = "";
+    if (!token || token === this.reading || this.isOpenList()) return;
+    this.reading = token;
     const stop = this.stop;
     await this.guarded(stop, async () => {
       const page = await this.readPage(token, stop.signal);
       this.replace([...this.rows.peek().values(), ...page.jobs], page.nextPageToken ?? "", true);
       this.arrange(true);
     });
+    if (this.reading === token) this.reading = "";
   }
 
   private async guarded(stop: AbortController, work: () => Promise<void>): Promise<void> {
@@ -144,7 +149,9 @@ export class QueueModel {
   private apply(event: QueueEvent, canAdd = !this.filter?.label): void {
     if (!this.isLoaded.peek()) return;
     const rows = new Map(this.rows.peek());
-    for (const row of event.jobs ?? []) if (canAdd || rows.has(row.uid)) rows.set(row.uid, row);
+    // open rows of any filter are held, because another filter reads none; of ended ones only those listed
+    const matches = this.filter && !this.isOpenList() ? rowMatcher(this.filter) : () => true;
+    for (const row of event.jobs ?? []) if (rows.has(row.uid) || (canAdd && matches(row))) rows.set(row.uid, row);
     for (const uid of event.gone ?? []) rows.delete(uid);
     batch(() => {
       if (event.counts) this.counts.value = event.counts;
