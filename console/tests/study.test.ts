@@ -70,6 +70,7 @@ test("ranges hold values, positions of words, and no trial without a value", () 
   const one = trial(1, 0.5, { parameters: { lr: 0.1, opt: "adam" } });
   const axes = axesOf(spec, rate([one], "accuracy"), ACCURACY, false);
   assert.ok(isInRanges(one, axes, {}));
+  assert.ok(isInRanges(one, [{ id: "constructor", kind: "value", isMetric: false, words: [] }], {}));
   assert.ok(isInRanges(one, axes, { lr: [0.1, 0.2], opt: [0.5, 1.5], accuracy: [0, 1] }));
   assert.ok(!isInRanges(one, axes, { opt: [-0.5, 0.5] }));
   assert.ok(!isInRanges(trial(2, 0.5, { parameters: { opt: "adam" } }), axes, { lr: [-9, 9] }));
@@ -77,9 +78,9 @@ test("ranges hold values, positions of words, and no trial without a value", () 
 });
 
 test("ranges survive the address, and nonsense there is left out", () => {
-  const ranges = { lr: [0.001, 0.1], "a:b": [-1, 2] } as const;
+  const ranges = { lr: [0.001, 0.1], "a:b": [-1, 2], batch: [1048576, Number.MAX_VALUE], loss: [-Number.MAX_VALUE, 0.12345678] } as const;
   assert.deepEqual(readRanges(writeRanges(ranges)), ranges);
-  assert.deepEqual(readRanges(["lr", "lr:2..1", "lr:x..1", ":1..2", "lr:1"]), {});
+  assert.deepEqual(readRanges(["lr", "lr:2..1", "lr:x..1", ":1..2", "lr:1", "lr:.."]), {});
 });
 
 test("arguments are those of the program, for a shell", () => {

@@ -104,10 +104,14 @@ function parameterAxis(study: StudyDescription, rated: readonly Rated[], name: s
 /** Ranges by axis id: the lowest and the highest value; of a category the positions of its words. */
 export type Ranges = Readonly<Record<string, readonly [number, number]>>;
 
+/** The ends of a range that has none. */
+export const LOWEST = -Number.MAX_VALUE;
+export const HIGHEST = Number.MAX_VALUE;
+
 /** Return whether a trial is inside all ranges; a trial without a value on a ranged axis is not. */
 export function isInRanges(trial: TrialSummary, axes: readonly StudyAxis[], ranges: Ranges): boolean {
   return axes.every((axis) => {
-    const range = ranges[axis.id];
+    const range = Object.hasOwn(ranges, axis.id) ? ranges[axis.id] : undefined;
     if (!range) return true;
     const value = valueOn(axis, trial);
     if (value === null) return false;
@@ -116,18 +120,19 @@ export function isInRanges(trial: TrialSummary, axes: readonly StudyAxis[], rang
   });
 }
 
-/** Return ranges as the words of an address: `lr:0.001..0.1`. */
+/** Return ranges as the words of an address: `lr:0.001..0.1`, `lr:..0.1` without a lowest value. */
 export function writeRanges(ranges: Ranges): string[] {
-  return Object.entries(ranges).map(([id, [low, high]]) => `${id}:${Number(low.toPrecision(6))}..${Number(high.toPrecision(6))}`);
+  return Object.entries(ranges).map(([id, [low, high]]) => `${id}:${low === LOWEST ? "" : low}..${high === HIGHEST ? "" : high}`);
 }
 
 /** Return the ranges of an address; words that are none are left out. */
 export function readRanges(words: readonly string[]): Ranges {
   const ranges: Record<string, readonly [number, number]> = {};
   for (const word of words) {
-    const match = /^(.+):(-?[\d.eE+-]+)\.\.(-?[\d.eE+-]+)$/.exec(word);
-    const [low, high] = [Number(match?.[2]), Number(match?.[3])];
-    if (match?.[1] && Number.isFinite(low) && Number.isFinite(high) && low <= high) ranges[match[1]] = [low, high];
+    const match = /^(.+):(-?[\d.eE+-]*?)\.\.(-?[\d.eE+-]*)$/.exec(word);
+    const [low, high] = [Number(match?.[2] || LOWEST), Number(match?.[3] || HIGHEST)];
+    const isOpen = low === LOWEST && high === HIGHEST;
+    if (match?.[1] && !isOpen && Number.isFinite(low) && Number.isFinite(high) && low <= high) ranges[match[1]] = [low, high];
   }
   return ranges;
 }

@@ -1,7 +1,7 @@
 /** The learning curves of the newest trials; one stopped early ends in a cross. */
 
 import { useSignal, type Signal } from "@preact/signals";
-import { useMemo } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import type uPlot from "uplot";
 
 import { formatNumber, formatPlural } from "../../core/format";
@@ -95,6 +95,8 @@ function boundsOf(curves: readonly MetricCurve[], isLog: boolean): uPlot.Aligned
 
 function CurvePlot({ curves, trials, view, byTime, label, pointed }: CurvePlotProps) {
   const data = useMemo(() => boundsOf(curves, view.isLog), [curves, view.isLog]);
+  const latest = useRef({ curves, trials });
+  latest.current = { curves, trials };
   const options = (colours: ChartColours): Omit<uPlot.Options, "width" | "height"> => ({
     scales: { x: { time: false }, y: view.isLog ? { distr: 3 } : {} },
     axes: [axisStyle(colours, byTime ? "seconds" : "step", byTime ? {} : { incrs: WHOLE_STEPS }), axisStyle(colours, view.metric.id, { size: 64 })],
@@ -102,9 +104,9 @@ function CurvePlot({ curves, trials, view, byTime, label, pointed }: CurvePlotPr
     legend: { show: false },
     cursor: { y: false },
     hooks: {
-      draw: [(plot) => drawCurves(plot, curves, trials, colours, pointed.peek() ?? view.chosen)],
+      draw: [(plot) => drawCurves(plot, latest.current.curves, latest.current.trials, colours, pointed.peek() ?? view.chosen)],
       setCursor: [(plot) => {
-        const nearest = nearestCurve(plot, curves);
+        const nearest = nearestCurve(plot, latest.current.curves);
         if (nearest !== pointed.peek()) {
           pointed.value = nearest;
           plot.redraw(false, false);
@@ -113,7 +115,7 @@ function CurvePlot({ curves, trials, view, byTime, label, pointed }: CurvePlotPr
       ready: [(plot) => plot.over.addEventListener("click", () => chooseTrial(pointed.peek()))],
     },
   });
-  return <Plot options={options} data={data} height={260} label={label} version={`${view.metric.id} ${view.isLog} ${byTime} ${curves.length} ${view.chosen} ${curves.at(-1)?.at.length ?? 0}`} />;
+  return <Plot options={options} data={data} height={260} label={label} version={`${view.metric.id} ${view.isLog} ${byTime} ${view.chosen}`} />;
 }
 
 function drawCurves(plot: uPlot, curves: readonly MetricCurve[], trials: ReadonlyMap<number, TrialSummary>, colours: ChartColours, marked: number | null): void {

@@ -35,7 +35,7 @@ export interface StudyData {
 const isFinal = (trial: TrialSummary): boolean => trial.state === "SUCCEEDED" || trial.state === "INFEASIBLE";
 
 /** Return the number after which trials may have changed: the last of the ended ones before the first open one. */
-export function firstOpen(trials: readonly TrialSummary[]): number {
+function firstOpen(trials: readonly TrialSummary[]): number {
   const open = trials.find((trial) => !isFinal(trial));
   return (open?.number ?? (trials.at(-1)?.number ?? 0) + 1) - 1;
 }
@@ -79,7 +79,7 @@ export function useStudy(name: StudyName): StudyData {
       if (!problem.isAway) error.value = problem;
       loading.value = false;
     } finally {
-      reading.current = null;
+      if (reading.current === stop) reading.current = null;
       pauseMs.current = Math.max(PAUSE_MS, PAUSE_SHARE * (performance.now() - began));
     }
   };
@@ -91,7 +91,10 @@ export function useStudy(name: StudyName): StudyData {
   const isBack = recoveries.value;
   useEffect(() => {
     void read();
-    return () => reading.current?.abort();
+    return () => {
+      reading.current?.abort();
+      reading.current = null;
+    };
   }, [pathOf(name), isBack]);
   return { study, trials, loading, error, changes };
 }

@@ -5,7 +5,7 @@ import type { ComponentChildren } from "preact";
 
 import { VirtualTable } from "../../ui/virtual_table";
 
-export interface TableData {
+interface TableData {
   heads: readonly string[];
   /** Called when the table is shown. */
   rows: () => readonly (readonly string[])[];

@@ -3,9 +3,10 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 
+import { showHidden } from "../../core/hidden";
 import type { Route } from "../../core/route";
 import { setQuery } from "../../core/router";
-import { axesOf, isInRanges, readRanges, writeRanges, type Ranges } from "../../core/study";
+import { isInRanges, readRanges, writeRanges, type Ranges } from "../../core/study";
 import { lazy } from "../../ui/lazy";
 import { ErrorNotice } from "../../ui/notice";
 import { Curves } from "./curves";
@@ -26,7 +27,7 @@ export default function StudyPage({ route }: { route: Route }) {
   const study = data.study.value.value;
   const query = route.query;
   useEffect(() => {
-    document.title = `${study?.displayName ?? "Study"} – Trainshed`;
+    document.title = `${showHidden(study?.displayName ?? "Study")} – Trainshed`;
   }, [study?.displayName]);
   const words = ["metric", "best", "log", "trial"].map((word) => query.get(word) ?? "").join(" ");
   const view = useMemo(() => (study ? viewOf(study, data.trials.value, query) : null), [study, data.trials.value, words]);
@@ -89,8 +90,7 @@ function useSettled<T>(value: T): T {
 function useTrialsInRanges(view: StudyView, ranges: Ranges) {
   return useMemo(() => {
     if (Object.keys(ranges).length === 0 && view.percent === 100) return view.trials;
-    const axes = axesOf(view.study, view.rated, view.metric, view.isLog);
-    return view.best.map(({ trial }) => trial).filter((trial) => isInRanges(trial, axes, ranges)).sort((left, right) => left.number - right.number);
+    return view.best.map(({ trial }) => trial).filter((trial) => isInRanges(trial, view.axes, ranges)).sort((left, right) => left.number - right.number);
   }, [view, ranges]);
 }
 

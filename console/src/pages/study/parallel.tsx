@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { formatCount, formatNumber, formatPlural } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { rankShares, scaleColour } from "../../core/scale_colours";
-import { axesOf, isBetter, isInRanges, valueOn, type Ranges, type Rated, type StudyAxis } from "../../core/study";
+import { isBetter, isInRanges, valueOn, type Ranges, type Rated, type StudyAxis } from "../../core/study";
 import { Chart, type ChartOption } from "./chart";
 import type { ECharts } from "./echarts";
 import { Figure } from "./figure";
@@ -23,23 +23,24 @@ interface ParallelProps {
 }
 
 export default function Parallel({ view, ranges, onRanges }: ParallelProps) {
-  const axes = useMemo(() => axesOf(view.study, view.rated, view.metric, view.isLog), [view.study, view.rated, view.metric.id, view.isLog]);
+  const { axes } = view;
   const lines = useMemo(() => view.best.slice(0, LINES_MAX), [view.best]);
   const inside = lines.filter(({ trial }) => isInRanges(trial, axes, ranges)).length;
   const chart = useRef<ECharts | null>(null);
-  const latest = useRef({ ranges, onRanges, axes });
-  latest.current = { ranges, onRanges, axes };
-  const version = `${view.metric.id} ${view.isLog} ${view.percent} ${view.rated.length} ${view.trials.length}`;
+  const chosen = lines.find(({ trial }) => trial.number === view.chosen);
+  const latest = useRef({ ranges, onRanges, axes, chosen });
+  latest.current = { ranges, onRanges, axes, chosen };
+  const version = `${view.metric.id} ${view.isLog} ${view.percent} ${view.rated.length}`;
   const ready = (made: ECharts): void => {
     chart.current = made;
     showRanges(made, latest.current.axes, latest.current.ranges);
+    made.setOption(chosenOption(latest.current.axes, latest.current.chosen));
     made.on("axisareaselected", (event) => {
       const changed = rangesOf(latest.current.axes, latest.current.ranges, event as AreaEvent);
       latest.current.onRanges(changed);
     });
   };
-  const chosen = lines.find(({ trial }) => trial.number === view.chosen);
-  useEffect(() => chart.current?.setOption(chosenOption(axes, chosen)), [chosen, version]);
+  useEffect(() => chart.current?.setOption(chosenOption(axes, chosen)), [chosen]);
   const set = (next: Ranges): void => {
     onRanges(next);
     if (chart.current) showRanges(chart.current, axes, next);

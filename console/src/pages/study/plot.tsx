@@ -34,7 +34,7 @@ export function axisStyle(colours: ChartColours, label: string, extra: uPlot.Axi
 }
 
 interface PlotProps {
-  /** Called again when the theme or `key` changes. */
+  /** Called again when the theme or `version` changes. */
   options: (colours: ChartColours) => Omit<uPlot.Options, "width" | "height">;
   data: uPlot.AlignedData;
   height: number;

@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 
 import { showHidden } from "../../core/hidden";
-import type { Ranges, StudyAxis } from "../../core/study";
+import { HIGHEST, LOWEST, type Ranges, type StudyAxis } from "../../core/study";
 
 interface RangeProps {
   axes: readonly StudyAxis[];
@@ -53,9 +53,6 @@ function WordField({ axis, range, onRange }: FieldProps) {
   );
 }
 
-const LOWEST = -Number.MAX_VALUE;
-const HIGHEST = Number.MAX_VALUE;
-
 function NumberFields({ axis, range, onRange }: FieldProps) {
   const [low, high] = range ?? [LOWEST, HIGHEST];
   const change = (next: Range): void => onRange(next[0] === LOWEST && next[1] === HIGHEST ? null : next);
@@ -76,9 +73,11 @@ interface NumberProps {
   onValue: (value: number) => void;
 }
 
+const shortNumber = (value: number): string => String(String(value).length < 10 ? value : Number(value.toPrecision(6)));
+
 /** A field that keeps what one types until Enter or the next field, also while the page draws itself again. */
 function NumberField({ label, placeholder, value, none, onValue }: NumberProps) {
-  const shown = value === none ? "" : String(Number(value.toPrecision(6)));
+  const shown = value === none ? "" : shortNumber(value);
   const text = useSignal(shown);
   useEffect(() => {
     text.value = shown;

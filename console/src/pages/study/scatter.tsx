@@ -6,7 +6,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { formatNumber, formatPlural } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { rankShares, scaleColour } from "../../core/scale_colours";
-import { axesOf, isBetter, valueOn, type Rated, type StudyAxis } from "../../core/study";
+import { isBetter, valueOn, type Rated, type StudyAxis } from "../../core/study";
 import { Chart, type ChartOption } from "./chart";
 import type { ECharts } from "./echarts";
 import { Figure } from "./figure";
@@ -31,7 +31,7 @@ function pointsOf(view: StudyView, across: StudyAxis, up: StudyAxis): Point[] {
 }
 
 export default function Scatter({ view }: { view: StudyView }) {
-  const axes = useMemo(() => axesOf(view.study, view.rated, view.metric, view.isLog), [view.study, view.rated, view.metric.id, view.isLog]);
+  const { axes } = view;
   const chosen = useSignal<{ x: string; y: string }>({ x: "", y: "" });
   const metricAxis = axes.at(-1);
   const across = axes.find((axis) => axis.id === chosen.value.x) ?? axes[0];

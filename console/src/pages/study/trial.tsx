@@ -13,7 +13,7 @@ import type { StudyName } from "./data";
 import { chooseTrial } from "./view";
 
 /** Return the address of a trial's log: of its own job, or in ml v1 of its study's job with the trial. */
-export function trialLogPath(name: StudyName, trial: TrialSummary): string {
+function trialLogPath(name: StudyName, trial: TrialSummary): string {
   if (trial.job) return `${jobPath(name.project, trial.job)}?tab=log`;
   return `${jobPath(name.project, name.job)}?tab=log&trial=${trial.number}`;
 }

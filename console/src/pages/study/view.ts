@@ -1,6 +1,6 @@
 /** What the charts of a study have in common: the metric, the best trials, the selection. */
 
-import { bestShare, rate, type Rated } from "../../core/study";
+import { axesOf, bestShare, rate, type Rated, type StudyAxis } from "../../core/study";
 import { setQuery } from "../../core/router";
 import type { StudyDescription, StudyMetric, TrialSummary } from "../../net/types";
 
@@ -10,6 +10,8 @@ export interface StudyView {
   metric: StudyMetric;
   /** All trials with a final value of the metric, by number. */
   rated: readonly Rated[];
+  /** The axes of the parameters and metrics; that of the chosen metric comes last. */
+  axes: readonly StudyAxis[];
   /** The best `percent` of them, the best first. */
   best: readonly Rated[];
   percent: number;
@@ -28,10 +30,11 @@ export function viewOf(study: StudyDescription, trials: readonly TrialSummary[],
   const rated = rate(trials, metric.id);
   const percent = PERCENTS.find((value) => String(value) === query.get("best")) ?? 100;
   const chosen = Number(query.get("trial"));
+  const isLog = query.get("log") === "1" && rated.every(({ value }) => value > 0);
   return {
-    study, trials, metric, rated, percent,
+    study, trials, metric, rated, percent, isLog,
+    axes: axesOf(study, rated, metric, isLog),
     best: bestShare(rated, metric, percent),
-    isLog: query.get("log") === "1" && rated.every(({ value }) => value > 0),
     chosen: Number.isInteger(chosen) && chosen > 0 ? chosen : null,
   };
 }
