@@ -235,5 +235,10 @@ test("times and targets of jumps", () => {
   assert.deepEqual(parseJump("998,112", 0, true), { line: 998112 });
   assert.deepEqual(parseJump("22:34:40", 1795991680000, true), { stamp: "1795991680000000000" });
   assert.deepEqual(parseJump("2026-11-29T22:34:40Z", 0, true), { stamp: "1795991680000000000" });
-  for (const text of ["", "loss", "25 o'clock", "-"]) assert.equal(parseJump(text, 0, true), null);
+  process.env.TZ = "Asia/Kolkata";
+  assert.deepEqual(parseJump("2026-11-29", 0, false), { stamp: `${Date.parse("2026-11-28T18:30:00Z")}000000` });
+  assert.deepEqual(parseJump("2026-11-29 14:02", 0, false), { stamp: `${Date.parse("2026-11-29T08:32:00Z")}000000` });
+  assert.deepEqual(parseJump("2026-11-29", 0, true), { stamp: `${Date.parse("2026-11-29T00:00:00Z")}000000` });
+  delete process.env.TZ;
+  for (const text of ["", "loss", "step 12", "25:00", "12:75", "25 o'clock", "-"]) assert.equal(parseJump(text, 0, true), null);
 });

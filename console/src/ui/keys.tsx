@@ -48,8 +48,9 @@ const FIELDS = "input:not([type=checkbox]):not([type=radio]), textarea, select, 
 /** Return the name of a key press: "x", "Ctrl+F", "Shift+ArrowDown". */
 export function nameOf(event: KeyboardEvent): string {
   const isText = event.key.length === 1;
-  const key = event.ctrlKey && isText ? event.key.toUpperCase() : event.key;
-  return `${event.ctrlKey || event.metaKey ? "Ctrl+" : ""}${event.shiftKey && !isText ? "Shift+" : ""}${key}`;
+  const isControl = event.ctrlKey || event.metaKey;
+  const key = isControl && isText ? event.key.toUpperCase() : event.key;
+  return `${isControl ? "Ctrl+" : ""}${event.shiftKey && !isText ? "Shift+" : ""}${key}`;
 }
 
 let prefix = "";

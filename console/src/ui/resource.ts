@@ -1,7 +1,7 @@
 /** Reads a native resource for a component: its value, its error, and a way to read it again. */
 
 import { useSignal, type Signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 import { ApiError } from "../net/api";
 import { recoveries } from "../net/connection";
@@ -47,4 +47,14 @@ export function useResource<T>(key: string, read: (signal: AbortSignal) => Promi
     loading.value = true;
   }, [key]);
   return { value, error, loading, reload: () => (round.value += 1) };
+}
+
+/** Call `run` whenever the server is back after an outage. */
+export function useRecovery(run: () => void): void {
+  const latest = useRef(run);
+  latest.current = run;
+  useEffect(() => {
+    const before = recoveries.peek();
+    return recoveries.subscribe((count) => count > before && latest.current());
+  }, []);
 }

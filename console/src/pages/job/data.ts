@@ -5,11 +5,12 @@ import { useEffect, useMemo } from "preact/hooks";
 
 import { jobResource } from "../../core/route";
 import { ApiError, callApi } from "../../net/api";
-import { recoveries } from "../../net/connection";
 import { subscribe } from "../../net/stream";
 import type { JobEvent, JobEvents, JobStreamEvent, JobSummary } from "../../net/types";
+import { useRecovery } from "../../ui/resource";
+import type { JobFailure } from "./failure";
 
-/** Events of one request, and the most requests: a story of more events begins with its newest. */
+/** Events of one request, and the most requests for one change: further events come with the next change. */
 const EVENTS_PAGE = 1000;
 const PAGES_MAX = 20;
 
@@ -20,7 +21,11 @@ export class JobStore {
   readonly error = signal<ApiError | null>(null);
   /** True after an order deleted the job here. */
   readonly deleted = signal(false);
+  /** Why the job failed; "loading" for a job that had failed when the page was opened. */
+  readonly failure = signal<JobFailure | "loading" | null>(null);
+  isFailureRead = false;
   readonly resource: string;
+  private turn = 0;
   private stop = new AbortController();
   private isReadingEvents = false;
   private hasNewEvents = false;
@@ -29,17 +34,22 @@ export class JobStore {
     this.resource = jobResource(project, job);
   }
 
-  /** Read the summary and the new events. */
+  /** Read the summary and the new events; an answer that an event of the stream has overtaken is dropped. */
   async reload(): Promise<void> {
+    const turn = (this.turn += 1);
     try {
-      this.take(await callApi<JobSummary>("GET", this.resource, { signal: this.stop.signal }));
+      const summary = await callApi<JobSummary>("GET", this.resource, { signal: this.stop.signal });
+      if (this.turn === turn) this.take(summary);
     } catch (error) {
-      if (this.stop.signal.aborted || !(error instanceof ApiError) || error.isAway) return;
-      this.error.value = error;
+      if (this.stop.signal.aborted) return;
+      if (!(error instanceof ApiError)) throw error;
+      if (!error.isAway && this.turn === turn) this.error.value = error;
     }
   }
 
   take(summary: JobSummary): void {
+    this.turn += 1;
+    if (this.summary.peek() === null && summary.state === "FAILED") this.failure.value = "loading";
     this.summary.value = summary;
     this.error.value = null;
     void this.readEvents();
@@ -90,8 +100,6 @@ export class JobStore {
 export function useJob(project: string, job: string): JobStore {
   const store = useMemo(() => new JobStore(project, job), [project, job]);
   useEffect(() => store.begin(), [store]);
-  useEffect(() => {
-    if (recoveries.value > 0) void store.reload();
-  }, [recoveries.value]);
+  useRecovery(() => void store.reload());
   return store;
 }

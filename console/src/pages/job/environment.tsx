@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 
+import { showHidden } from "../../core/hidden";
 import { callApi } from "../../net/api";
 import type { JobSummary, Manifest } from "../../net/types";
 import { copyText } from "../../ui/clipboard";
@@ -18,10 +19,9 @@ export function Environment({ store, summary }: { store: JobStore; summary: JobS
   const manifest = useResource(`${summary.uid} ${attempt.value} ${summary.state}`, (signal) =>
     callApi<Manifest>("GET", `${store.resource}/manifest`, { query: { attempt: attempt.value || null }, signal }));
   const content = manifest.value.value;
-  if (manifest.error.value) return <ErrorNotice error={manifest.error.value} />;
-  if (content === null) return <p class="loading" role="status">Loading…</p>;
+  const error = manifest.error.value;
   return (
-    <section class="environment" aria-label="Environment">
+    <section aria-label="Environment">
       {summary.attempt > 1 && (
         <label>
           Attempt{" "}
@@ -29,15 +29,25 @@ export function Environment({ store, summary }: { store: JobStore; summary: JobS
             onChange={(event) => (attempt.value = Number(event.currentTarget.value) || summary.attempt)} />
         </label>
       )}
-      <p class="hint">What the server sent to the engine {content.engine} for attempt {content.attempt}. Secrets are not shown.</p>
-      <Replicas manifest={content} />
-      {otherParts(content.parts).map((part) => (
+      {error && <ErrorNotice error={error} retry={manifest.reload} />}
+      {content && <Sent manifest={content} />}
+      {!content && !error && <p class="loading" role="status">Loading…</p>}
+    </section>
+  );
+}
+
+function Sent({ manifest }: { manifest: Manifest }) {
+  return (
+    <>
+      <p class="hint">What the server sent to the engine {manifest.engine} for attempt {manifest.attempt}. Secrets are not shown.</p>
+      <Replicas manifest={manifest} />
+      {otherParts(manifest.parts).map((part) => (
         <details key={part.name} class="job-sent">
           <summary>{part.name}</summary>
-          <pre tabIndex={0}>{part.text}</pre>
+          <pre tabIndex={0}>{showHidden(part.text)}</pre>
         </details>
       ))}
-    </section>
+    </>
   );
 }
 

@@ -1,14 +1,12 @@
 /** Why a job failed: its error, the first line with an error, and the last words of the replica. */
 
-import type { Signal } from "@preact/signals";
-import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 
 import { jobPath } from "../../core/route";
 import { ApiError, callApi } from "../../net/api";
 import type { JobSummary, LogWindow } from "../../net/types";
 import { Notice, sentence } from "../../ui/notice";
-import { splitLine } from "../log/pieces";
+import { cutText, splitLine } from "../log/pieces";
 import { readRows, type LogRow } from "../log/rows";
 import type { JobStore } from "./data";
 
@@ -22,20 +20,22 @@ export interface JobFailure {
 }
 
 const LAST_WORDS = 8;
-/** One read a job page: the panel and the log use the same. */
-const failures = new WeakMap<JobStore, Signal<JobFailure | "loading" | null>>();
 
 /** Return the failure of a job that failed, null for other jobs and without a log. */
 export function useFailure(store: JobStore, summary: JobSummary): JobFailure | "loading" | null {
   const isFailed = summary.state === "FAILED";
-  let failure = failures.get(store);
-  if (!failure) failures.set(store, (failure = signal(isFailed ? "loading" : null)));
   useEffect(() => {
-    const own = failures.get(store);
-    if (!isFailed || !own || (own.peek() !== "loading" && own.peek() !== null)) return;
-    void readFailure(store, summary).then((value) => (own.value = value));
+    if (isFailed) void readOnce(store, summary);
   }, [store, isFailed]);
-  return isFailed ? failure.value : null;
+  return isFailed ? store.failure.value : null;
+}
+
+/** The panel and the log use one reading. */
+async function readOnce(store: JobStore, summary: JobSummary): Promise<void> {
+  if (store.isFailureRead) return;
+  store.isFailureRead = true;
+  store.failure.value = await readFailure(store, summary);
+  store.isFailureRead = store.failure.value !== null;
 }
 
 async function readFailure(store: JobStore, summary: JobSummary): Promise<JobFailure | null> {
@@ -92,7 +92,7 @@ function WordLine({ row, withTask }: { row: LogRow; withTask: boolean }) {
   return (
     <div class="word">
       {withTask && <span class="hint">{row.task} </span>}
-      <span class="line-text">{splitLine(row.text.slice(0, 500), false, []).map((piece, index) => <span key={index} class={piece.classes}>{piece.text}</span>)}</span>
+      <span class="line-text">{splitLine(cutText(row.text, 500), false, []).map((piece, index) => <span key={index} class={piece.classes}>{piece.text}</span>)}</span>
     </div>
   );
 }

@@ -6,12 +6,11 @@ import { formatPlural, parseResource } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { isEnded } from "../../core/queue";
 import { studyPath, submitPath } from "../../core/route";
-import { callApi } from "../../net/api";
 import { maySubmit } from "../../net/session";
 import type { JobSummary, StoredDocument } from "../../net/types";
 import { copyText } from "../../ui/clipboard";
 import { Menu } from "../../ui/menu";
-import { useResource, type Resource } from "../../ui/resource";
+import type { Resource } from "../../ui/resource";
 import { StateMark } from "../../ui/state";
 import { Span, Time } from "../../ui/time";
 import { copiesOf } from "./copies";
@@ -21,11 +20,11 @@ import { OrderDialog, type Order } from "./orders";
 interface HeaderProps {
   store: JobStore;
   summary: JobSummary;
+  document: Resource<StoredDocument>;
 }
 
-export function Header({ store, summary }: HeaderProps) {
+export function Header({ store, summary, document }: HeaderProps) {
   const order = useSignal<Order | null>(null);
-  const document = useResource(summary.uid, (signal) => callApi<StoredDocument>("GET", `${store.resource}/document`, { signal }));
   const content = document.value.value;
   const labels = Object.entries((content?.document.labels ?? {}) as Record<string, unknown>);
   return (
@@ -85,7 +84,6 @@ function Restarts({ summary }: { summary: JobSummary }) {
 }
 
 interface OrdersProps extends HeaderProps {
-  document: Resource<StoredDocument>;
   onOrder: (order: Order) => void;
 }
 

@@ -7,9 +7,11 @@ import { useMemo } from "preact/hooks";
 import { isEnded } from "../../core/queue";
 import type { Route } from "../../core/route";
 import { setQuery } from "../../core/router";
+import { callApi } from "../../net/api";
 import { readChoice, writeChoice } from "../../net/settings";
-import type { JobSummary } from "../../net/types";
+import type { JobSummary, StoredDocument } from "../../net/types";
 import { ErrorNotice, Notice } from "../../ui/notice";
+import { useResource, type Resource } from "../../ui/resource";
 import { readEndEarly } from "../log/port";
 import { LogView } from "../log/view";
 import { useJob, type JobStore } from "./data";
@@ -25,6 +27,7 @@ import { WaitingReason } from "./waiting";
 interface TabProps {
   store: JobStore;
   summary: JobSummary;
+  document: Resource<StoredDocument>;
 }
 
 const TABS: readonly { id: string; title: string; view: ComponentType<TabProps> }[] = [
@@ -47,6 +50,7 @@ export default function JobPage({ route }: { route: Route }) {
     if (!["tab", "stamp", "task", "severity", "attempt", "trial"].some((name) => route.query.has(name))) readEndEarly(project, job);
   }, [project, job]);
   const store = useJob(project, job);
+  const document = useResource(store.resource, (signal) => callApi<StoredDocument>("GET", `${store.resource}/document`, { signal }));
   const summary = store.summary.value;
   if (store.deleted.value) return <DeletedJob />;
   if (summary === null) {
@@ -55,7 +59,7 @@ export default function JobPage({ route }: { route: Route }) {
   }
   return (
     <main id="main" tabIndex={-1} class="job">
-      <Header store={store} summary={summary} />
+      <Header store={store} summary={summary} document={document} />
       {store.error.value && <ForgottenJob />}
       <WaitingReason store={store} summary={summary} />
       <Failure store={store} summary={summary} />
@@ -66,7 +70,7 @@ export default function JobPage({ route }: { route: Route }) {
           <Story store={store} summary={summary} />
         </div>
       )}
-      <Tabs route={route} store={store} summary={summary} />
+      <Tabs route={route} store={store} summary={summary} document={document} />
     </main>
   );
 }
@@ -81,7 +85,7 @@ function MissingJob({ job, store }: { job: string; store: JobStore }) {
       {error.status === 404 && (
         <p>
           It may have another id, belong to another project, or be deleted.{" "}
-          <a href={`/console/?q=${encodeURIComponent(job)}&ended=1`}>Search all jobs</a>.
+          <a href={`/console/?q=${encodeURIComponent(job)}&show=all`}>Search all jobs</a>.
         </p>
       )}
     </>
@@ -96,7 +100,7 @@ function DeletedJob() {
   return <main id="main" tabIndex={-1}><Notice tone="good">The job was deleted. <a href="/console/">Back to the queue</a></Notice></main>;
 }
 
-function Tabs({ route, store, summary }: TabProps & { route: Route }) {
+function Tabs({ route, ...props }: TabProps & { route: Route }) {
   const active = TABS.find((tab) => tab.id === route.query.get("tab")) ?? TABS[0];
   if (!active) return null;
   const View = active.view;
@@ -106,7 +110,7 @@ function Tabs({ route, store, summary }: TabProps & { route: Route }) {
     if (step === 0 || !next) return;
     event.preventDefault();
     setQuery({ tab: next.id === "log" ? null : next.id });
-    document.getElementById(`tab-${next.id}`)?.focus();
+    window.document.getElementById(`tab-${next.id}`)?.focus();
   };
   return (
     <>
@@ -121,7 +125,7 @@ function Tabs({ route, store, summary }: TabProps & { route: Route }) {
           {areDetailsShown.value ? "Hide replicas and story" : "Show replicas and story"}
         </button>
       </div>
-      <div id="tab-panel" class="job-tab" role="tabpanel" aria-labelledby={`tab-${active.id}`}><View store={store} summary={summary} /></div>
+      <div id="tab-panel" class="job-tab" role="tabpanel" aria-labelledby={`tab-${active.id}`}><View {...props} /></div>
     </>
   );
 }

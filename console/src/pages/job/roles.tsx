@@ -43,7 +43,7 @@ function RoleRow({ row, store }: { row: ReplicaRow; store: JobStore }) {
 }
 
 /** Return "0", "1", or "signal 9" for a replica that ended. */
-export function exitText(row: ReplicaRow): string {
+function exitText(row: ReplicaRow): string {
   if (row.signal !== null && row.signal !== undefined) return `signal ${row.signal}`;
   return row.exitCode === null || row.exitCode === undefined ? "–" : String(row.exitCode);
 }

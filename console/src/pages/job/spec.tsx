@@ -3,16 +3,13 @@
 import { useSignal } from "@preact/signals";
 
 import { showHidden } from "../../core/hidden";
-import { callApi } from "../../net/api";
-import type { ClusterMachines, JobSummary, StoredDocument } from "../../net/types";
+import type { ClusterMachines, StoredDocument } from "../../net/types";
 import { copyText } from "../../ui/clipboard";
 import { ErrorNotice } from "../../ui/notice";
-import { useResource } from "../../ui/resource";
-import type { JobStore } from "./data";
+import type { Resource } from "../../ui/resource";
 
-export function Spec({ store, summary }: { store: JobStore; summary: JobSummary }) {
+export function Spec({ document }: { document: Resource<StoredDocument> }) {
   const isJson = useSignal(false);
-  const document = useResource(`${summary.uid} spec`, (signal) => callApi<StoredDocument>("GET", `${store.resource}/document`, { signal }));
   const content = document.value.value;
   if (document.error.value) return <ErrorNotice error={document.error.value} retry={document.reload} />;
   if (content === null) return <p class="loading" role="status">Loading…</p>;

@@ -20,6 +20,7 @@ export function FindBox({ controller, choices }: { controller: LogController; ch
   useEffect(() => {
     if (field.current && field.current !== document.activeElement) field.current.value = text;
   }, [text]);
+  useEffect(() => () => clearTimeout(timer.current), []);
   const apply = (): void => setQuery({ q: field.current?.value || null });
   const onInput = (): void => {
     clearTimeout(timer.current);
@@ -74,4 +75,3 @@ function HitCount({ controller }: { controller: LogController }) {
     </span>
   );
 }
-

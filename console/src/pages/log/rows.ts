@@ -24,8 +24,6 @@ export interface LogFilter {
   readonly trial: string;
 }
 
-export const NO_FILTER: LogFilter = { task: "", severity: "", attempt: "", trial: "" };
-
 export const SEVERITIES = ["DEFAULT", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] as const;
 
 export function isFiltered(filter: LogFilter): boolean {
@@ -93,9 +91,15 @@ export type JumpTarget = { line: number } | { stamp: string };
 export function parseJump(text: string, dayMs: number, utc: boolean): JumpTarget | null {
   const typed = text.trim();
   if (/^#?[\d,.\s]+$/.test(typed)) return { line: Math.max(1, Number(typed.replace(/\D/g, ""))) };
-  const clock = /^(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?$/.exec(typed);
-  const ms = clock ? clockMs(clock, dayMs, utc) : Date.parse(utc && !/Z|[+-]\d\d:?\d\d$/.test(typed) ? `${typed}Z` : typed);
+  const clock = /^([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9}))?)?$/.exec(typed);
+  const ms = clock ? clockMs(clock, dayMs, utc) : dateMs(typed, utc);
   return Number.isFinite(ms) && ms >= 0 ? { stamp: `${Math.floor(ms)}000000` } : null;
+}
+
+/** Return the milliseconds of "2026-11-29" or "2026-11-29T14:02", with or without a zone; NaN for another text. */
+function dateMs(text: string, utc: boolean): number {
+  const match = /^(\d{4}-\d\d-\d\d)(?:[T ]([\d:.]+))?(Z|[+-]\d\d:\d\d)?$/i.exec(text);
+  return match ? Date.parse(`${match[1]}T${match[2] ?? "00:00"}${match[3] ?? (utc ? "Z" : "")}`) : NaN;
 }
 
 function clockMs(clock: RegExpExecArray, dayMs: number, utc: boolean): number {

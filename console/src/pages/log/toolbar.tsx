@@ -47,7 +47,7 @@ export function Toolbar({ controller, choices, isOpen, onJump, onCopy }: Toolbar
   );
 }
 
-export const TIME_TITLES: Readonly<Record<TimeStyle, string>> = {
+const TIME_TITLES: Readonly<Record<TimeStyle, string>> = {
   local: "local time", utc: "UTC", since: "since start", none: "no times",
 };
 
@@ -98,4 +98,3 @@ function DownloadMenu({ controller }: { controller: LogController }) {
     </Menu>
   );
 }
-

@@ -8,11 +8,11 @@ import { formatCount, formatSpan, parseTime } from "../../core/format";
 import { jobPath } from "../../core/route";
 import { route, setQuery } from "../../core/router";
 import { ApiError } from "../../net/api";
-import { recoveries } from "../../net/connection";
 import { subscribe } from "../../net/stream";
 import type { JobSummary } from "../../net/types";
 import { copyText } from "../../ui/clipboard";
 import { ErrorNotice, Notice } from "../../ui/notice";
+import { useRecovery } from "../../ui/resource";
 import { readChoices, type LogChoices } from "./choices";
 import { LogController } from "./controller";
 import { JumpDialog } from "./jump";
@@ -92,10 +92,12 @@ function useController(project: string, job: string, choices: LogChoices, openAt
     () => new LogController(logPort(project, job, choices.filter), choices.filter),
     [project, job, task, severity, attempt, trial],
   );
+  const open = (): void => void controller.open(choices.stamp ?? openAt);
   useEffect(() => {
-    void controller.open(choices.stamp ?? openAt);
+    open();
     return () => controller.dispose();
   }, [controller]);
+  useRecovery(() => controller.feed.ready.peek() || open());
   return controller;
 }
 
@@ -107,10 +109,8 @@ function useFollowing(controller: LogController, project: string, job: string, s
     const total = (event.data as { total?: unknown } | null)?.total;
     announce(typeof total === "number" && !isFiltered(controller.filter) ? total : null);
   }), [controller]);
-  useEffect(() => {
-    if (controller.feed.ready.peek()) announce(null);
-    else if (recoveries.value > 0) void controller.toEnd();
-  }, [controller, summary.state, summary.attempt, recoveries.value]);
+  useEffect(() => announce(null), [controller, summary.state, summary.attempt]);
+  useRecovery(() => announce(null));
 }
 
 function useSearching(controller: LogController, choices: LogChoices): void {

@@ -6,14 +6,11 @@ import { Dialog } from "../../ui/dialog";
 import { splitLine } from "./pieces";
 import { stampText, type LogRow } from "./rows";
 
-/** Longer texts than this would stop the browser while it lays them out. */
-const WHOLE_LENGTH_MAX = 200000;
-
 export function WholeLine({ row, raw, onClose, onSave }: { row: LogRow; raw: boolean; onClose: () => void; onSave: () => void }) {
   return (
     <Dialog title={`${row.task}, ${stampText(row.stamp)}`} onClose={onClose}>
       <pre class="log-whole" tabIndex={0}>
-        {splitLine(row.text.slice(0, WHOLE_LENGTH_MAX), raw, []).map((piece, index) => <span key={index} class={piece.classes}>{piece.text}</span>)}
+        {splitLine(row.text, raw, []).map((piece, index) => <span key={index} class={piece.classes}>{piece.text}</span>)}
       </pre>
       {row.cut > 0 && <p>The line goes on for {formatBytes(row.cut)}, which only the download has.</p>}
       <footer class="actions">
