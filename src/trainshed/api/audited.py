@@ -1,8 +1,8 @@
 """Writes calls to the audit log: every change, and every call that the caller is not allowed.
 
 Downloads of browsers are logged too.  Other successful reads, reads of missing resources, and
-checks of jobs, which change nothing, are not.  Queries and bodies are not logged, because they may
-hold secrets.
+checks of jobs, which change nothing, are not; nor is a browser without credentials that asks for
+its sign-in.  Queries and bodies are not logged, because they may hold secrets.
 """
 
 import re
@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from trainshed.api.call import Method
 from trainshed.api.chain import ChainServices, RequestContext
+from trainshed.api.console.browsers import SIGN_IN_PATH, has_credential
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.refusals import Code, Refusal
 
@@ -62,6 +63,8 @@ def note_response(
     is_denied = outcome in _DENIED_OUTCOMES or getattr(request.state, "is_denied", False)
     is_download = context.browser is not None and context.browser.ticket is not None
     is_reading = context.verb in _READING or path.endswith(_CHECKS)
+    if _is_first_visit(context) and outcome == Code.UNAUTHENTICATED.name:
+        return
     if not is_denied and not is_download and (is_reading or status == _INCOMPLETE):
         return
     name = parse_qs(context.query_string).get("name", [""])[0] if "upload" in path else ""
@@ -75,6 +78,12 @@ def note_response(
         project=request.path_params.get("project", callers_project),
         status=outcome,
     )
+
+
+def _is_first_visit(context: RequestContext) -> bool:
+    """Return whether a browser without credentials asks whether it is signed in."""
+    is_question = context.verb == "GET" and context.path == SIGN_IN_PATH
+    return is_question and not has_credential(context)
 
 
 def note(services: ChainServices, context: RequestContext, **fields: str) -> None:

@@ -6,6 +6,7 @@ HTTP from setting the cookie.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -96,6 +97,13 @@ def read_proof(context: RequestContext, *, plain_http: bool) -> BrowserProof | N
     )
 
 
+def has_credential(context: RequestContext) -> bool:
+    """Return whether a request has a token, or a cookie of a sign-in, valid or not."""
+    names = {_plain_name(port := connection_of(context).port), _secure_name(port)}
+    is_signed_in = any(name in names and value for name, value in _parse_cookies(context.cookie))
+    return context.authorization is not None or is_signed_in
+
+
 def _is_signing_in(context: RequestContext) -> bool:
     """Whether the call begins a sign-in, or comes from a page that has no header yet."""
     return context.verb == "POST" or (context.verb == "GET" and not context.csrf)
@@ -122,14 +130,20 @@ def _choose_cookie(header: str, connection: BrowserConnection) -> str | None:
     names = [_secure_name(connection.port)]
     if not connection.is_tls:
         names.insert(0, _plain_name(connection.port))
-    pairs = [part.strip().partition("=")[::2] for part in header.split(";")]
+    cookies = _parse_cookies(header)
     for name in names:
-        values = {value for other, value in pairs if other == name and value}
+        values = {value for other, value in cookies if other == name and value}
         if len(values) > 1:
             raise Refusal(Code.UNAUTHENTICATED, TWO_COOKIES)
         if values:
             return values.pop()
     return None
+
+
+def _parse_cookies(header: str | None) -> Sequence[tuple[str, str]]:
+    """Return the names and values of the header ``Cookie``."""
+    parts = (part.strip().partition("=") for part in (header or "").split(";"))
+    return [(name, value) for name, _, value in parts]
 
 
 def _secure_name(port: str) -> str:
