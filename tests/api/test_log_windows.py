@@ -109,7 +109,7 @@ def test_a_window_says_how_many_lines_match_and_which_is_its_first(edge, job):
         ({"stamp": "yesterday"}, "stamp"),
         ({"count": 0}, "count"),
         ({"count": 2001}, "count"),
-        ({"line": 1, "share": 0.5}, "one place"),
+        ({"line": 1, "share": 0.5}, "one position"),
         ({"line": 1, "end": True}, "end=true"),
         ({"severity": "LOUD"}, "DEFAULT, DEBUG, INFO"),
         ({"attempt": 0}, "attempt"),

@@ -134,10 +134,10 @@ def test_a_job_that_comes_during_a_look_is_counted_until_it_ends(store, monkeypa
 
     def read_places():
         came.append(add(store, project="demo"))
-        return type(store).open_places(store)
+        return type(store).open_states(store)
 
     with monkeypatch.context() as during:
-        during.setattr(store, "open_places", read_places)
+        during.setattr(store, "open_states", read_places)
         watch.look([ALL])
     go(store, came[0].uid, JobState.CANCELLED)
     assert dict(watch.look([ALL])[ALL].counts) == {}

@@ -88,8 +88,8 @@ class TestMarks:
         go(store, ended, JobState.CANCELLED)
         rows = store.job_rows_of([study.uid, trial.job_uid, ended])
         assert {row.uid for row in rows} == {study.uid, ended}
-        places = store.open_places()
-        assert places == {study.uid: (PROJECT, "PREPARING")}
+        states = store.open_states()
+        assert states == {study.uid: (PROJECT, "PREPARING")}
         store.delete_job(ended)
         assert {row.uid for row in store.job_rows_of([ended])} == set()
 

@@ -53,7 +53,7 @@ HOT = {
     **LISTS,
     "nodes of listed jobs": job_rows.NODES,
     "open counts": job_rows.counts_of(None),
-    "open places": job_rows.OPEN_PLACES,
+    "open states": job_rows.OPEN_STATES,
     "open marks": marks.OPEN_MARKS,
     "some marks": marks.MARKS_OF,
     "ended since": marks.ENDED_SINCE,
@@ -144,7 +144,7 @@ def plan_of(connection, statement):
         "all that run",
         "all that run in a project",
         "open counts",
-        "open places",
+        "open states",
         "open marks",
     ],
 )

@@ -117,9 +117,9 @@ class StoredJobRows:
         wanted = json.dumps([[uid] for uid in uids])
         return self._with_nodes(self._db.rows(ROWS_OF, wanted=wanted))
 
-    def open_places(self) -> Mapping[int, tuple[str, str]]:
+    def open_states(self) -> Mapping[int, tuple[str, str]]:
         """Return the (project, state) of each job that has not ended, by uid; without trials."""
-        return {row.uid: (row.project, row.state) for row in self._db.rows(OPEN_PLACES)}
+        return {row.uid: (row.project, row.state) for row in self._db.rows(OPEN_STATES)}
 
     def open_counts(self, project: str | None) -> Mapping[str, int]:
         """Return the number of listed jobs that have not ended, by state.
@@ -262,7 +262,7 @@ _PROJECTS_IN_USE: Final = (
     .order_by(PROJECTS.c.id)
     .limit(PROJECTS_MAX)
 )
-OPEN_PLACES: Final = (
+OPEN_STATES: Final = (
     select(JOBS.c.uid, JOBS.c.project, JOBS.c.state)
     .select_from(_FROM)
     .where(*_conditions(JobListQuery(project=None, is_open=True)))

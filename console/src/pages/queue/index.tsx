@@ -38,8 +38,8 @@ interface ProjectQueueProps {
 function ProjectQueue({ project, filter, opened }: ProjectQueueProps) {
   const model = useMemo(() => modelOf(project), []);
   const selection = useMemo(() => new Selection(() => model.shown.peek()), []);
-  const active = useSignal(placeOf(location.search).active);
-  useEffect(() => active.subscribe((uid) => (placeOf(location.search).active = uid)), []);
+  const active = useSignal(scrollOf(location.search).active);
+  useEffect(() => active.subscribe((uid) => (scrollOf(location.search).active = uid)), []);
   const filterKey = JSON.stringify(filter);
   useEffect(() => model.setFilter(filter), [filterKey]);
   useEffect(() => selection.clear(), [filterKey]);
@@ -92,26 +92,26 @@ function Rows({ model, selection, active, filter, orders, hasProjects }: RowsPro
         active={active.value} onActivate={(uid) => (active.value = uid)} onOpen={(row) => navigate(pathOf(row))}
         selected={selection.uids.value} onSelect={(row) => selection.toggle(row.uid, false)}
         detail={opened ? { key: opened.uid, content: <WhyPanel key={opened.uid} row={opened} /> } : null}
-        onEnd={() => void model.readMore()} memory={placeOf(location.search)} />
+        onEnd={() => void model.readMore()} memory={scrollOf(location.search)} />
     </div>
   );
 }
 
 /** Where tables were scrolled to, by their address: the browser's back button returns to the same rows. */
-interface Place {
+interface TableScroll {
   top: number;
   /** The uid of the active row. */
   active: string | null;
 }
 
-const places = new Map<string, Place>();
-const PLACES_MAX = 50;
+const scrolls = new Map<string, TableScroll>();
+const SCROLLS_MAX = 50;
 
-function placeOf(search: string): Place {
-  const place = places.get(search) ?? { top: 0, active: null };
-  if (places.size > PLACES_MAX) places.clear();
-  places.set(search, place);
-  return place;
+function scrollOf(search: string): TableScroll {
+  const scroll = scrolls.get(search) ?? { top: 0, active: null };
+  if (scrolls.size > SCROLLS_MAX) scrolls.clear();
+  scrolls.set(search, scroll);
+  return scroll;
 }
 
 function rowsOf(model: QueueModel): JobRow[] {

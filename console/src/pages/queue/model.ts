@@ -52,7 +52,7 @@ export class QueueModel {
     else this.arrange(true);
   }
 
-  /** While held, rows keep their places: new and gone ones are counted as pending. */
+  /** While held, rows keep their order: new and gone ones are counted as pending. */
   setHeld(isHeld: boolean): void {
     if (this.isHeld === isHeld) return;
     this.isHeld = isHeld;

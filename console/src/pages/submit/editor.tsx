@@ -1,4 +1,4 @@
-/** The editor of a job's text: CodeMirror with YAML and the server's problems at their places. */
+/** The editor of a job's text: CodeMirror with YAML and the server's problems at their lines. */
 
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
@@ -10,7 +10,7 @@ import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } f
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "preact/hooks";
 
-import { editOf, offsetOf, type Edit } from "../../core/text_places";
+import { editOf, offsetOf, type Edit } from "../../core/text_ranges";
 import type { TextViolation } from "../../net/types";
 
 /** More marks make typing slow. */
@@ -92,7 +92,7 @@ function handleOf(view: EditorView): EditorHandle {
   };
 }
 
-/** Return a problem as a mark of the editor; one without a place marks the first line. */
+/** Return a problem as a mark of the editor; one without a line marks the first line. */
 function diagnosticOf(text: string, problem: TextViolation, handle: EditorHandle): Diagnostic {
   const from = offsetOf(text, { line: problem.line ?? 1, column: problem.column ?? 1 });
   const to = offsetOf(text, { line: problem.endLine ?? problem.line ?? 1, column: problem.endColumn ?? problem.column ?? 1 });

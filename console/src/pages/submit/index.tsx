@@ -5,7 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 
 import { jobPath, type Route } from "../../core/route";
 import { navigate, setQuery } from "../../core/router";
-import { editOf } from "../../core/text_places";
+import { editOf } from "../../core/text_ranges";
 import { ApiError, callApi } from "../../net/api";
 import { outage } from "../../net/connection";
 import { ALL_PROJECTS, project as shownProject, projects } from "../../net/project";

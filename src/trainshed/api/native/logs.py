@@ -29,7 +29,7 @@ from trainshed.service.log.matching import Matcher, make_matcher
 from trainshed.service.log.numbered import LogSelection
 from trainshed.service.log.stream import check_trial
 from trainshed.service.log.text_search import HITS, HITS_MAX, LogTextSearches, TextQuery
-from trainshed.service.log.windows import COUNT, COUNT_MAX, LogPlace, LogWindows
+from trainshed.service.log.windows import COUNT, COUNT_MAX, LogPosition, LogWindows
 
 #: The most lines of a log's end in one response.
 TAIL_MAX = 10_000
@@ -115,7 +115,7 @@ def selection_of(
 Selected = Annotated[LogSelection, Depends(selection_of)]
 
 
-def place_of(  # noqa: PLR0913 - one parameter a word of the query
+def read_position(  # noqa: PLR0913 - one parameter a word of the query
     *,
     line: Annotated[int | None, Query(ge=1, le=SEQ_MAX)] = None,
     row: Annotated[int | None, Query(ge=1, le=SEQ_MAX)] = None,
@@ -123,15 +123,15 @@ def place_of(  # noqa: PLR0913 - one parameter a word of the query
     share: Annotated[float | None, Query(ge=0, le=1)] = None,
     end: bool = False,
     before: Annotated[int, Query(ge=0, le=COUNT_MAX)] = 0,
-) -> LogPlace:
-    """Return the place of a window.  Raises Refusal for several places."""
-    place = LogPlace(line=line, row=row, stamp_ns=stamp, share=share, before=before)
-    if end and not place.is_end:
+) -> LogPosition:
+    """Return the position of a window.  Raises Refusal for several."""
+    position = LogPosition(line=line, row=row, stamp_ns=stamp, share=share, before=before)
+    if end and not position.is_end:
         raise Refusal(Code.INVALID_ARGUMENT, "end=true needs no line, row, stamp or share")
-    return place
+    return position
 
 
-Placed = Annotated[LogPlace, Depends(place_of)]
+WindowPosition = Annotated[LogPosition, Depends(read_position)]
 
 
 def log_window_router(native: Native, windows: LogWindows) -> APIRouter:
@@ -142,24 +142,24 @@ def log_window_router(native: Native, windows: LogWindows) -> APIRouter:
     async def window(
         project: Readable,
         job: str,
-        place: Placed,
+        position: WindowPosition,
         selection: Selected,
         *,
         count: Annotated[int, Query(ge=1, le=COUNT_MAX)] = COUNT,
     ) -> Response:
         """Return some lines of a log by number, and the service's sentences between them.
 
-        The place is one of: ``line``, a number (or the next selected line); ``row``, a position
+        The position is one of: ``line``, a number (or the next selected line); ``row``, a position
         among the selected lines; ``stamp`` in ns, the first line with it or a later one;
         ``share``, 0 to 1; ``end`` (the default), the last lines. ``before`` lines precede it.
         ``count`` is the most numbered lines; there are fewer at the end, and if they are very
-        long. ``task``, ``severity`` (or graver), ``attempt`` and ``trial`` select lines. A place
-        behind the end has no lines.
+        long. ``task``, ``severity`` (or graver), ``attempt`` and ``trial`` select lines. A
+        position behind the end has no lines.
         """
 
         def read() -> bytes:
             record = native.stories.find(project, job)
-            return _as_bytes(windows.window(record, selection, place, count))
+            return _as_bytes(windows.window(record, selection, position, count))
 
         return Response(await LOG_THREADS.run(read), media_type="application/json")
 

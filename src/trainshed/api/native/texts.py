@@ -17,7 +17,7 @@ def text_router(texts: JobTexts) -> APIRouter:
     def check_job(project: Submittable, job: models.JobText) -> TextCheck:
         """Check the text of a job, YAML or JSON of either API; nothing is stored or started.
 
-        The answer has every violation with its place in the text, the cluster, its price, and
+        The answer has every violation with its lines and columns, the cluster, its price, and
         whether the job would start now.
         """
         return texts.check(ProjectId(project), job.text, job.location)

@@ -57,6 +57,6 @@ def _print(row: Json, args: argparse.Namespace) -> None:
         out_json(row, indent=None)
         return
     state, reason = row["state"], row.get("reason") or row.get("node") or ""
-    place = f"{row['project']}  " if args.all_projects else ""
-    columns = f"{datetime.now(tz=UTC):%H:%M:%S}  {place}{state:<{_STATE}}  {reason:<{_REASON}}"
+    project = f"{row['project']}  " if args.all_projects else ""
+    columns = f"{datetime.now(tz=UTC):%H:%M:%S}  {project}{state:<{_STATE}}  {reason:<{_REASON}}"
     out(visible_line(f"{columns}  {row['displayName']}  {row['creator']}  {id_of_row(row)}"))

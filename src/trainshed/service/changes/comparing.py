@@ -39,9 +39,9 @@ def compare_marks(before: Mapping[int, object], now: Mapping[int, object]) -> Ch
     return ChangedKeys(changed, [key for key in before if key not in now])
 
 
-def count_states(places: Iterable[tuple[str, str]], project: str | None) -> Mapping[str, int]:
-    """Count jobs by state; ``places``: (project, state) of each.  None: of all projects."""
-    return Counter(state for place, state in places if project in (None, place))
+def count_states(states: Iterable[tuple[str, str]], project: str | None) -> Mapping[str, int]:
+    """Count jobs by state; ``states``: (project, state) of each job.  None: of all projects."""
+    return Counter(state for owner, state in states if project in (None, owner))
 
 
 def cost_of(wall_s: float, cpu_s: float) -> float:

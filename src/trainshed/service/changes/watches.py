@@ -63,7 +63,7 @@ class LogMark(NamedTuple):
 class QueueWatch:
     """Finds changed jobs in the lists of projects.
 
-    A job that was added and ended between two looks was never open in one; it is found because it
+    A job that was added and ended between two looks was never open in one; it is read because it
     ended recently.
     """
 
@@ -72,14 +72,14 @@ class QueueWatch:
     _ended: frozenset[int] = frozenset()
     """The jobs that had ended recently at the last look."""
     _looked_time: datetime | None = None
-    _places: dict[int, tuple[str, str]] = field(default_factory=dict)
+    _open: dict[int, tuple[str, str]] = field(default_factory=dict)
     """The (project, state) of each open job, without trials."""
 
     def look(self, scopes: Collection[TopicScope]) -> Changes:
         """Compare the marks of all open jobs, and read the rows of those that have changed."""
         before, self._before = self._before, None
         if not scopes:
-            self._places = {}
+            self._open = {}
             return {}
         now = self.store.open_marks()
         short = self._find_ended() - now.keys()
@@ -87,8 +87,8 @@ class QueueWatch:
         if before is not None:
             uids = (*compare_marks(before, now).every, *(short - before.keys()))
         if before is None or len(uids) > JOBS_MAX:
-            places = self.store.open_places()  # a job that was just added is found by the next look
-            self._places = {uid: place for uid, place in places.items() if uid in now}
+            states = self.store.open_states()  # a job that was just added is read at the next look
+            self._open = {uid: state for uid, state in states.items() if uid in now}
         changes = self._read_changes(scopes, uids)
         self._before = now
         return changes
@@ -108,11 +108,11 @@ class QueueWatch:
         if len(uids) > JOBS_MAX:
             return dict.fromkeys(scopes)
         rows = self.store.job_rows_of(uids)
-        old_places = {uid: place for uid in uids if (place := self._places.pop(uid, None))}
+        old_states = {uid: state for uid in uids if (state := self._open.pop(uid, None))}
         open_rows = (row for row in rows if row.end_ns is None)
-        self._places |= {row.uid: (row.project, row.state.value) for row in open_rows}
-        gone = old_places.keys() - {row.uid for row in rows}
-        deleted = {uid: old_places[uid][0] for uid in gone}
+        self._open |= {row.uid: (row.project, row.state.value) for row in open_rows}
+        gone = old_states.keys() - {row.uid for row in rows}
+        deleted = {uid: old_states[uid][0] for uid in gone}
         changes = {scope: self._select(scope.project, rows, deleted) for scope in scopes}
         return {scope: change for scope, change in changes.items() if change.jobs or change.gone}
 
@@ -122,8 +122,8 @@ class QueueWatch:
         """Return the changes of one project, or of all; ``deleted``: the project by uid."""
         return QueueChange(
             jobs=[row_answer(row) for row in rows if project in (None, row.project)],
-            gone=[str(uid) for uid, place in deleted.items() if project in (None, place)],
-            counts=count_states(self._places.values(), project),
+            gone=[str(uid) for uid, owner in deleted.items() if project in (None, owner)],
+            counts=count_states(self._open.values(), project),
         )
 
 

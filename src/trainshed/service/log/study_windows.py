@@ -7,7 +7,7 @@ from trainshed.service.log.stream import LogCursor
 from trainshed.storage.line_filters import LineFilter
 
 
-def skip_to_place(cursor: LogCursor, stamp_ns: int | None, before: int) -> None:
+def skip_to_stamp(cursor: LogCursor, stamp_ns: int | None, before: int) -> None:
     """Move to ``before`` lines, of all severities, before a stamp or the end."""
     if before:
         cursor.skip_to_last(before, stamp_ns)

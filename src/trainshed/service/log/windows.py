@@ -20,7 +20,7 @@ from trainshed.service.log.numbered import (
     OpenLog,
     merge_rows,
 )
-from trainshed.service.log.study_windows import read_study, skip_to_place
+from trainshed.service.log.study_windows import read_study, skip_to_stamp
 from trainshed.storage.numbered_log import NumberedLine, NumberedLog
 from trainshed.store.records.jobs import JobRecord
 
@@ -40,10 +40,10 @@ _SHRINKING: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogPlace:
-    """The place of a window: at most one of the first four; none of them is the end.
+class LogPosition:
+    """The position of a window: at most one of the first four; none of them is the end.
 
-    ``before`` is the number of lines of the window that precede the place.
+    ``before`` is the number of lines of the window that precede it.
     """
 
     line: int | None = None
@@ -57,11 +57,12 @@ class LogPlace:
     before: int = 0
 
     def __post_init__(self) -> None:
-        """Raise Refusal for more than one place."""
-        places = (self.line, self.row, self.stamp_ns, self.share)
-        if sum(place is not None for place in places) > 1:
+        """Raise Refusal for more than one position."""
+        positions = (self.line, self.row, self.stamp_ns, self.share)
+        if sum(position is not None for position in positions) > 1:
             raise Refusal(
-                Code.INVALID_ARGUMENT, "a window has one place: line, row, stamp, share or end=true"
+                Code.INVALID_ARGUMENT,
+                "a window has one position: line, row, stamp, share or end=true",
             )
 
     @property
@@ -81,7 +82,7 @@ class LogWindows:
     clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
 
     def window(
-        self, record: JobRecord, selection: LogSelection, place: LogPlace, count: int = COUNT
+        self, record: JobRecord, selection: LogSelection, position: LogPosition, count: int = COUNT
     ) -> Json:
         """Return a window of at most ``count`` numbered lines; fewer if they are very long.
 
@@ -89,26 +90,26 @@ class LogWindows:
         """
         source = self.logs.source(record, selection.trial)
         if source is None:
-            return self._study_window(record, selection, place, count)
+            return self._study_window(record, selection, position, count)
         log = self.logs.open(source, selection)
         late_s = self.clock() + COUNT_S_MAX
         log.numbered.count_lines(lambda: self.clock() > late_s)
-        start, rows = _read_rows(log, place, count)
+        start, rows = _read_rows(log, position, count)
         tasks = self._tasks(source.uid, (row.line.task_name for row in rows))
         return render_window(log.numbered, start, rows, tasks)
 
     def _study_window(
-        self, record: JobRecord, selection: LogSelection, place: LogPlace, count: int
+        self, record: JobRecord, selection: LogSelection, position: LogPosition, count: int
     ) -> Json:
-        if place.needs_numbers or selection.attempt is not None:
+        if position.needs_numbers or selection.attempt is not None:
             raise Refusal(
                 Code.INVALID_ARGUMENT,
                 "the lines of a tuning job have no numbers and no attempts, because they are those "
-                "of its trials: name a trial (trial=N), or a place by stamp or end=true",
+                "of its trials: name a trial (trial=N), or a position by stamp or end=true",
             )
-        before = max(place.before, count if place.is_end else 0)
+        before = max(position.before, count if position.is_end else 0)
         cursor = self.logs.study_cursor(record, selection.task)
-        skip_to_place(cursor, place.stamp_ns, before)
+        skip_to_stamp(cursor, position.stamp_ns, before)
         late_s = self.clock() + STUDY_S_MAX
         lines = read_study(cursor, count, selection.line_filter, lambda: self.clock() > late_s)
         tasks = self._tasks(record.uid, (line.task_name for line in lines))
@@ -120,11 +121,11 @@ class LogWindows:
         return [task for task in tasks if task != SERVICE_TASK]
 
 
-def _read_rows(log: OpenLog, place: LogPlace, count: int) -> tuple[int, list[LogRow]]:
+def _read_rows(log: OpenLog, position: LogPosition, count: int) -> tuple[int, list[LogRow]]:
     """Return the position of the first line of a window, and the window's rows."""
     numbered = log.numbered
-    at = _position(numbered, place)
-    before = min(count, at, max(place.before, count if place.is_end else 0))
+    at = _find_index(numbered, position)
+    before = min(count, at, max(position.before, count if position.is_end else 0))
     lines, last_ns = _take(numbered, at - before, count)
     while before > 1 and len(lines) < min(before + 1, numbered.total - at + before, count):
         before = max(1, before // _SHRINKING)
@@ -137,16 +138,16 @@ def _read_rows(log: OpenLog, place: LogPlace, count: int) -> tuple[int, list[Log
     return start, list(merge_rows(rows, sentences[-SENTENCES_MAX:]))
 
 
-def _position(numbered: NumberedLog, place: LogPlace) -> int:
-    """Return the position of the place's line, from 0; the number of lines if there is none."""
-    if place.line is not None:
-        return numbered.position_of(place.line)
-    if place.row is not None:
-        return min(place.row - 1, numbered.total)
-    if place.stamp_ns is not None:
-        return numbered.position_at(place.stamp_ns)
-    if place.share is not None:
-        return int(place.share * numbered.total)
+def _find_index(numbered: NumberedLog, position: LogPosition) -> int:
+    """Return the index of the line at a position, from 0; the number of lines if none is."""
+    if position.line is not None:
+        return numbered.position_of(position.line)
+    if position.row is not None:
+        return min(position.row - 1, numbered.total)
+    if position.stamp_ns is not None:
+        return numbered.position_at(position.stamp_ns)
+    if position.share is not None:
+        return int(position.share * numbered.total)
     return numbered.total
 
 

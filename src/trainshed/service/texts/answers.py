@@ -115,7 +115,7 @@ class TextCheck(Answer):
     """None for a text that is not valid."""
 
 
-_Place = TypeVar("_Place", TextEdit, TextViolation)
+_TextRange = TypeVar("_TextRange", TextEdit, TextViolation)
 
 
 def shift_first_line(check: TextCheck) -> TextCheck:
@@ -131,13 +131,13 @@ def shift_first_line(check: TextCheck) -> TextCheck:
     return replace(check, violations=violations, start=start)
 
 
-def _shift(place: _Place) -> _Place:
-    if place.line is None or place.column is None or place.end_column is None:
-        return place
+def _shift(text_range: _TextRange) -> _TextRange:
+    if text_range.line is None or text_range.column is None or text_range.end_column is None:
+        return text_range
     return replace(
-        place,
-        column=place.column + (place.line == 1),
-        end_column=place.end_column + (place.end_line == 1),
+        text_range,
+        column=text_range.column + (text_range.line == 1),
+        end_column=text_range.end_column + (text_range.end_line == 1),
     )
 
 

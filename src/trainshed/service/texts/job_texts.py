@@ -118,7 +118,7 @@ class JobTexts:
     def _with_edits(
         self, project: ProjectId, job: TextJob, violations: Sequence[Violation]
     ) -> Sequence[TextViolation]:
-        """Return the violations with their places in the text, and edits that repair them."""
+        """Return the violations with their ranges in the text, and edits that repair them."""
 
         def judge(changed: TextJob) -> Sequence[Violation]:
             return self._list_violations(project, changed, self._judge(project, changed))

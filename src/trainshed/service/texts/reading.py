@@ -1,4 +1,4 @@
-"""Reads the text of one job, and finds the places of violations in it.
+"""Reads the text of one job, and finds the lines of violations in it.
 
 The text is untrusted: it may be no YAML, several documents, or have aliases without end.  Every
 fault of it is a violation with a line and a column, as far as they are known.
@@ -53,7 +53,7 @@ class TextJob:
 
     @cached_property
     def root(self) -> TextNode:
-        """The places of the document's values in the text."""
+        """The ranges of the document's values in the text."""
         return self.document.make_node()
 
     @cached_property
@@ -62,7 +62,7 @@ class TextJob:
         return Lines(self.document.text)
 
     def locate_violations(self, violations: Iterable[Violation]) -> Sequence[TextViolation]:
-        """Return the violations with their places in the text."""
+        """Return the violations with their ranges in the text."""
         return [self._locate(violation) for violation in violations]
 
     def _locate(self, violation: Violation) -> TextViolation:
@@ -161,7 +161,7 @@ def unreadable(message: str) -> TextViolation:
 
 
 def text_violation(violation: Violation, name: str) -> TextViolation:
-    """Return a violation without a place."""
+    """Return a violation without a range."""
     return TextViolation(
         field=name,
         rule=violation.rule,

@@ -1,8 +1,8 @@
-/** Places in a text: the server counts characters, JavaScript counts UTF-16 units. Pure. */
+/** Positions and ranges in a text: the server counts characters, JavaScript counts UTF-16 units. Pure. */
 
 import type { TextEdit } from "../net/types";
 
-export interface Place {
+export interface Position {
   line: number;
   column: number;
 }
@@ -25,8 +25,8 @@ export function unitsBefore(lineText: string, column: number): number {
   return units;
 }
 
-/** Return the offset of a place in a text with `\n` between lines; places outside are moved inside. */
-export function offsetOf(text: string, { line, column }: Place): number {
+/** Return the offset of a position in a text with `\n` between lines; positions outside are moved inside. */
+export function offsetOf(text: string, { line, column }: Position): number {
   let start = 0;
   for (let count = 1; count < line; count += 1) {
     const end = text.indexOf("\n", start);

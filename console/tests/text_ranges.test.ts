@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { editOf, offsetOf, unitsBefore } from "../src/core/text_places";
+import { editOf, offsetOf, unitsBefore } from "../src/core/text_ranges";
 
 const TEXT = "a: 1\n😀b: 22\n\nlast";
 
@@ -11,7 +11,7 @@ test("a character outside of the first plane is one column and two units", () =>
   assert.equal(unitsBefore("😀b", 99), 3);
 });
 
-test("places become offsets, and places outside are moved inside", () => {
+test("positions become offsets, and positions outside are moved inside", () => {
   assert.equal(offsetOf(TEXT, { line: 1, column: 4 }), 3);
   assert.equal(TEXT.slice(offsetOf(TEXT, { line: 2, column: 5 })), "22\n\nlast");
   assert.equal(offsetOf(TEXT, { line: 3, column: 9 }), 13);
