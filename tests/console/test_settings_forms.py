@@ -42,3 +42,16 @@ def test_a_submitter_sees_what_an_administrator_is_needed_for(simulated, visit, 
     expect(page.get_by_text("Only an administrator of all projects sees this.")).to_be_visible()
     page.get_by_role("link", name="This browser").click()
     expect(page.get_by_role("main")).to_contain_text(f"submitter of project {PROJECT}")
+
+
+def test_the_audit_log_drawn_anew_loses_no_typed_text(simulated, visit):
+    page = visit(simulated).open("/console/settings?tab=audit")
+    field = page.get_by_label("Project", exact=True)
+    field.press_sequentially("dem")
+    with page.expect_response(re.compile("/trainshed/v1/audit")):
+        page.get_by_role("button", name="Read again").evaluate("button => button.click()")
+    expect(page.get_by_role("grid", name="Audit log")).to_be_visible()
+    page.evaluate("() => new Promise(resolve => setTimeout(resolve))")
+    expect(field).to_have_value("dem")
+    field.press("Enter")
+    expect(page).to_have_url(re.compile("of=dem"))

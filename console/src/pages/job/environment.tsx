@@ -9,10 +9,16 @@ import type { JobSummary, Manifest } from "../../net/types";
 import { copyText } from "../../ui/clipboard";
 import { ErrorNotice } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
+import { TextChoice } from "../../ui/text_choice";
 import { DifferenceTable } from "../compare/difference_table";
 import { compareTexts } from "../compare/differences";
 import type { JobStore } from "./data";
 import { exportLines, otherParts, readReplicas, type PlannedReplica } from "./replicas";
+
+/** Return the attempt that a text names, at most the last one; the last one for another text. */
+function readAttempt(text: string, last: number): number {
+  return /^\d+$/.test(text) ? Math.min(Math.max(1, Number(text)), last) : last;
+}
 
 export function Environment({ store, summary }: { store: JobStore; summary: JobSummary }) {
   const attempt = useSignal(summary.attempt);
@@ -25,8 +31,7 @@ export function Environment({ store, summary }: { store: JobStore; summary: JobS
       {summary.attempt > 1 && (
         <label>
           Attempt{" "}
-          <input type="number" min={1} max={summary.attempt} value={attempt.value}
-            onChange={(event) => (attempt.value = Number(event.currentTarget.value) || summary.attempt)} />
+          <TextChoice class="short" inputMode="numeric" value={String(attempt.value)} onChoose={(text) => (attempt.value = readAttempt(text, summary.attempt))} />
         </label>
       )}
       {error && <ErrorNotice error={error} retry={manifest.reload} />}

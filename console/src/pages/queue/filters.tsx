@@ -7,6 +7,7 @@ import { ENDED_STATES, isWaiting, KIND_NAMES, OPEN_STATES, WAITING_STATES, type 
 import { setQuery } from "../../core/router";
 import type { JobRow } from "../../net/types";
 import { Span } from "../../ui/time";
+import { TextChoice } from "../../ui/text_choice";
 import { isNarrow } from "../../ui/width";
 import { Views } from "./views";
 
@@ -98,9 +99,9 @@ function Fields({ filter, states, creators }: { filter: QueueFilter; states: rea
       <Choice label="State" value={filter.states.length === 1 ? filter.states[0] ?? "" : filter.states.length > 1 ? "several" : ""} options={states.map((state) => [state, state])}
         several={filter.states.length > 1} onChoose={(state) => setQuery({ state })} />
       <Choice label="Kind" value={filter.kinds[0] ?? ""} options={Object.entries(KIND_NAMES).filter(([kind]) => kind !== "TRIAL")} onChoose={(kind) => setQuery({ kind })} />
-      <TextChoice label="Created by" placeholder="By" list="creators" value={filter.creator} onChoose={(creator) => setQuery({ creator })} />
+      <TextChoice class="short" label="Created by" placeholder="By" list="creators" value={filter.creator} onChoose={(creator) => setQuery({ creator })} />
       <datalist id="creators">{creators.map((creator) => <option key={creator} value={creator} />)}</datalist>
-      <TextChoice label="Label, as key or key:value" placeholder="Label key:value" value={filter.label} onChoose={(label) => setQuery({ label })} />
+      <TextChoice class="short" label="Label, as key or key:value" placeholder="Label key:value" value={filter.label} onChoose={(label) => setQuery({ label })} />
     </>
   );
 }
@@ -120,26 +121,5 @@ function Choice({ label, value, options, several, onChoose }: ChoiceProps) {
       {several && <option value="several" disabled>{label}: several</option>}
       {options.map(([option, title]) => <option key={option} value={option}>{title}</option>)}
     </select>
-  );
-}
-
-interface TextChoiceProps {
-  label: string;
-  placeholder: string;
-  value: string;
-  list?: string;
-  onChoose: (value: string) => void;
-}
-
-/** A text that is taken at Enter or when the field loses the focus; rows that change meanwhile do not reset it. */
-function TextChoice({ label, placeholder, value, list, onChoose }: TextChoiceProps) {
-  const typed = useSignal<string | null>(null);
-  const choose = (text: string): void => {
-    typed.value = null;
-    onChoose(text.trim());
-  };
-  return (
-    <input list={list} class="short" placeholder={placeholder} aria-label={label} value={typed.value ?? value}
-      onInput={(event) => (typed.value = event.currentTarget.value)} onChange={(event) => choose(event.currentTarget.value)} />
   );
 }

@@ -11,6 +11,7 @@ import { callApi } from "../../net/api";
 import type { AuditedCall, AuditPage } from "../../net/types";
 import { ErrorNotice } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
+import { TextChoice } from "../../ui/text_choice";
 import { VirtualTable, type Column } from "../../ui/virtual_table";
 import { Field } from "./fields";
 
@@ -49,7 +50,7 @@ export function AuditTab({ route }: { route: Route }) {
           <option value="">the beginning</option>
           {Object.keys(SINCE).map((name) => <option key={name} value={name}>the last {name}</option>)}
         </select></Field>
-        <Field label="Project"><input value={project} onChange={(event) => setQuery({ of: event.currentTarget.value.trim() })} /></Field>
+        <Field label="Project"><TextChoice value={project} onChoose={(of) => setQuery({ of })} /></Field>
         <Field label="Text"><input type="search" value={text} placeholder="caller, call, resource, address" onInput={(event) => setQuery({ q: event.currentTarget.value })} /></Field>
         <label class="check"><input type="checkbox" checked={onlyRefused} onChange={(event) => setQuery({ refused: event.currentTarget.checked ? "1" : null })} /> only refused</label>
         <button type="button" onClick={page.reload}>Read again</button>
