@@ -1,7 +1,7 @@
 /** A modal dialog on the browser's own element, which holds the focus and gives it back. */
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 
 interface DialogProps {
   title: string;
@@ -14,7 +14,8 @@ interface DialogProps {
 export function Dialog({ title, onClose, children, closable = true }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  // before the next key, which is for the dialog
+  useLayoutEffect(() => {
     const before = document.activeElement;
     element.current?.showModal();
     return () => {
