@@ -18,12 +18,17 @@ export interface ChartColours {
 
 /** Return the colours of the present theme for a canvas, which knows no variables. */
 export function readColours(): ChartColours {
-  const style = getComputedStyle(document.documentElement);
-  const read = (name: string): string => style.getPropertyValue(name).trim();
-  return {
+  const probe = document.body.appendChild(document.createElement("span"));
+  const read = (name: string): string => {
+    probe.style.color = `var(${name})`;
+    return getComputedStyle(probe).color;
+  };
+  const colours = {
     text: read("--text"), line: read("--line"), accent: read("--accent"), good: read("--good"),
     warning: read("--warning"), error: read("--error"), faint: read("--text-2"), ground: read("--ground"),
   };
+  probe.remove();
+  return colours;
 }
 
 /** Distances of marks on an axis of whole numbers. */
