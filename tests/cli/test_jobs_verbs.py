@@ -357,7 +357,9 @@ def test_a_waiting_job_says_why_and_the_change_it_names_would_admit_it(client, c
     assert lines[0] == f"{second}: QUEUED"
     assert lines[1].startswith("waits: CAPACITY: ")
     assert lines[2] == "place in the queue: 1"
-    assert lines[3] == f"blocked by: {first}"
+    blocker = client("jobs", "describe", first, "--format", "json").json
+    assert lines[3] == f"blocked by: {blocker['displayName']} ({first.rpartition('/')[2]})"
+    assert explained["waiting"]["blockers"] == [first]
     assert lines[4] == explained["waiting"]["change"]["text"]
     described = client("ai", "custom-jobs", "describe", second)
     assert yaml.safe_load(described.out)["state"] == "JOB_STATE_QUEUED"

@@ -180,6 +180,11 @@ def id_of_row(row: Json) -> str:
     return "/".join(rest) if collection == JOBS else str(rest[-1])
 
 
+def title_of(display_name: str, job_id: str) -> str:
+    """Return ``NAME (NUMBER)`` for a job of Vertex; the id alone for one of AI Platform."""
+    return job_id if display_name in {"", job_id} else f"{display_name} ({job_id})"
+
+
 def _join_ids(rows: list[Json]) -> str:
     ids = ", ".join(id_of_row(row) for row in rows[:_LISTED_MAX])
     return f"{ids} and {len(rows) - _LISTED_MAX} more" if len(rows) > _LISTED_MAX else ids

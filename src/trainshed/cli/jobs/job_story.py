@@ -6,6 +6,7 @@ from typing import Final
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import HELP, find_job
+from trainshed.cli.jobs.job_titles import JobTitles
 from trainshed.cli.jobs.resource_texts import date_of, wait_lines
 from trainshed.cli.terminal import print_result, table
 from trainshed.client.faults import Json
@@ -53,7 +54,9 @@ def run(request: flags.Request) -> int:
         print_result(args.format, document, "\n".join(list_manifest_lines(document)))
     else:
         document = context.server.call("GET", f"{path}/explain")
-        print_result(args.format, document, "\n".join(_explanation(document)))
+        print_result(
+            args.format, document, "\n".join(_explanation(document, JobTitles(context.server)))
+        )
     return 0
 
 
@@ -78,10 +81,10 @@ def list_manifest_lines(document: Json) -> Iterator[str]:
 _ADDITIONS: Final = ("warning", "reduction", "steps", "outcome")
 
 
-def _explanation(document: Json) -> Iterator[str]:
+def _explanation(document: Json, titles: JobTitles) -> Iterator[str]:
     yield f"{document['name']}: {document['state']}"
     if waiting := document.get("waiting", {}):
-        yield from wait_lines(waiting)
+        yield from wait_lines(titles.name_waiting(waiting))
     else:
-        yield document["message"]
+        yield titles.name_jobs(document["message"])
     yield from (document[part] for part in _ADDITIONS if part in document)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import TRIAL_HELP, NamedJob, find_job
+from trainshed.cli.jobs.job_titles import JobTitles
 from trainshed.cli.jobs.jobs_list import run_time
 from trainshed.cli.jobs.resource_texts import date_of, wait_lines
 from trainshed.cli.jobs.resources import replica_groups
@@ -46,10 +47,9 @@ def run(request: flags.Request) -> int:
         trial = _trial(context, named)
         print_resource(args.format, trial, lambda: _pairs(list(trial.items())))
         return 0
-    resource = _resource(context, named)
-    print_resource(
-        args.format, {**named.job, "resource": resource}, lambda: _text(named.job, resource)
-    )
+    resource, titles = _resource(context, named), JobTitles(context.server)
+    document = {**named.job, "resource": resource}
+    print_resource(args.format, document, lambda: _text(named.job, resource, titles))
     if args.format == "text":
         note(f"print its log with: {context.command(f'jobs logs {args.job}')}")
     return 0
@@ -72,8 +72,8 @@ def _trial(context: ServerContext, named: NamedJob) -> Json:
     raise ServerRefusal(404, Code.NOT_FOUND.name, message, [])
 
 
-def _text(job: Json, resource: Json) -> str:
-    parts = [_pairs(list(_head(job)))]
+def _text(job: Json, resource: Json, titles: JobTitles) -> str:
+    parts = [_pairs(list(_head(job, titles)))]
     if groups := list(replica_groups(resource)):
         parts.append(table(("ROLE", "COUNT", "MACHINE TYPE", "ACCELERATORS"), groups))
     if job["replicas"]:
@@ -86,7 +86,7 @@ def _text(job: Json, resource: Json) -> str:
     return "\n\n".join(parts)
 
 
-def _head(job: Json) -> Iterator[tuple[str, str]]:
+def _head(job: Json, titles: JobTitles) -> Iterator[tuple[str, str]]:
     group, _ = commands_of(job["name"])
     yield "name", job["displayName"]
     yield "full name", job["name"]
@@ -101,7 +101,7 @@ def _head(job: Json) -> Iterator[tuple[str, str]]:
     if job["attempt"] > 1 or job.get("restarts"):
         causes = ", ".join(f"{n} {cause}" for cause, n in job.get("restarts", {}).items() if n)
         yield "attempt", f"{job['attempt']}" + (f" (restarts: {causes})" if causes else "")
-    for text in wait_lines(job.get("waiting", {})):
+    for text in wait_lines(titles.name_waiting(job.get("waiting", {}))):
         yield "waits", text.removeprefix("waits: ")
     if "error" in job:
         yield "error", job["error"]

@@ -8,6 +8,7 @@ from typing import Any, Final
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import report_other_project, resource_name
+from trainshed.cli.jobs.job_titles import JobTitles
 from trainshed.cli.jobs.list_words import make_arranger
 from trainshed.cli.jobs.resource_texts import date_of, wait_lines, yaml_text
 from trainshed.cli.projection import print_resource, print_resources
@@ -125,7 +126,7 @@ def _describe(
     if collection.word != "trainingPipelines" and _is_explained(resource):
         path = native_path(str(resource.get("name", name)), context.project)
         explanation = context.server.call("GET", f"{path}/explain")
-        for line in _explain(explanation):
+        for line in _explain(explanation, JobTitles(context.server)):
             note(line)
         if _is_running_study(resource):
             note(explanation["message"])
@@ -140,9 +141,9 @@ def _is_running_study(job: Json) -> bool:
     return has_trials and state_of(job) == "RUNNING"
 
 
-def _explain(explanation: Json) -> Iterator[str]:
+def _explain(explanation: Json, titles: JobTitles) -> Iterator[str]:
     """Yield facts for which Google's documents have no field: why the job waits, its results."""
-    yield from wait_lines(explanation.get("waiting", {}))
+    yield from wait_lines(titles.name_waiting(explanation.get("waiting", {})))
     for part in ("warning", "reduction", "steps", "outcome"):
         if part in explanation:
             yield explanation[part]

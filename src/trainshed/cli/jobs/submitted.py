@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeVar
 
 from trainshed.cli.connecting import ServerContext
+from trainshed.cli.jobs.job_titles import JobTitles
 from trainshed.cli.jobs.log_lines import LinePrinter
 from trainshed.cli.jobs.resource_texts import wait_lines
 from trainshed.cli.terminal import err, note, out, out_json
@@ -48,8 +49,9 @@ def stream(
     followed: FollowedJob, printer: LinePrinter, selection: LineSelection = ALL_LINES
 ) -> None:
     """Print why the job waits while it waits, then its log lines until it has ended."""
+    titles = JobTitles(followed.server)
     for waiting in followed.until_placed():
-        for text in wait_lines(waiting):
+        for text in wait_lines(titles.name_waiting(waiting)):
             note(text)
     for line in interruptible(followed.lines(selection)):
         printer.print_line(line)

@@ -10,6 +10,7 @@ from typing import Final
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import HELP, find_job, report_other_project, resource_name
+from trainshed.cli.jobs.job_titles import JobTitles
 from trainshed.cli.jobs.log_lines import LinePrinter
 from trainshed.cli.jobs.submitted import print_end, report_job_continues, stream
 from trainshed.cli.jobs.watch_view import JobView, Screen, replica_table
@@ -121,9 +122,10 @@ def _print_lines(followed: FollowedJob) -> Json:
 def _draw_live(followed: FollowedJob) -> Json:
     tail = _Tail(followed)
     view = JobView(colour=wants_colour("auto", sys.stdout))
+    titles = JobTitles(followed.server)
     followed.note = view.set_remark
     with Screen(sys.stdout) as screen:
-        job, poll_time = followed.job(), time.monotonic()
+        job, poll_time = _read_job(followed, titles), time.monotonic()
         tail.start()
         while True:
             has_all = tail.is_over
@@ -132,8 +134,13 @@ def _draw_live(followed: FollowedJob) -> Json:
                 return job
             tail.has_grown.wait(DRAW_S)
             if time.monotonic() - poll_time > POLL_S or (tail.is_over and not has_all):
-                job, poll_time = followed.job(), time.monotonic()
+                job, poll_time = _read_job(followed, titles), time.monotonic()
             time.sleep(DRAW_S / 2)
+
+
+def _read_job(followed: FollowedJob, titles: JobTitles) -> Json:
+    job = followed.job()
+    return {**job, "waiting": titles.name_waiting(job.get("waiting", {}))}
 
 
 class _Tail:
