@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { describeFleet, filterNodes, gpuNote, isInstance, jobTitle, parseNotice } from "../src/core/fleet";
+import { describeFleet, describeGpuCounts, describeNotice, filterNodes, gpuNote, isInstance, jobTitle, parseNotice } from "../src/core/fleet";
 import type { GpuState, GpuSummary, NodeSummary } from "../src/net/types";
 
 function gpu(state: GpuState, more: Partial<GpuSummary> = {}): GpuSummary {
@@ -17,7 +17,20 @@ test("a fleet is counted in words; nodes without devices have their counts", () 
   const second = node("n2", { gpus: { NVIDIA_TESLA_T4: 4 }, state: "DRAINED" });
   assert.equal(describeFleet([first, second]), "2 nodes (1 out of service), 7 GPUs: 1 held, 2 free");
   assert.equal(describeFleet([second]), "1 node (1 out of service), 4 GPUs");
+  assert.equal(describeFleet([first, { ...second, gpusFree: 3 }]), "2 nodes (1 out of service), 7 GPUs: 2 held, 5 free");
   assert.equal(describeFleet([node("n3")]), "1 node");
+});
+
+test("a node without devices has counts of its GPUs; a notice and a policy are words", () => {
+  const gpus = { NVIDIA_TESLA_T4: 4, NVIDIA_TESLA_V100: 2 };
+  assert.equal(describeGpuCounts(node("n", { gpus, gpusFree: 3 })), "4 × T4, 2 × V100, 3 free");
+  assert.equal(describeGpuCounts(node("n", { gpus, gpusFree: 0 })), "4 × T4, 2 × V100, none free");
+  assert.equal(describeGpuCounts(node("n", { gpus })), "4 × T4, 2 × V100");
+  assert.equal(describeGpuCounts(node("n", { gpusFree: 0 })), "");
+  const notices = ["3600s", "120s", "90s", "5400.5s", "86401s", "0s", "1s"].map(describeNotice);
+  assert.deepEqual(notices, ["1 hour of notice", "2 minutes of notice", "1 minute 30 seconds of notice", "1 hour 30 minutes 0.5 seconds of notice",
+    "1 day 1 second of notice", "no notice", "1 second of notice"]);
+  assert.equal(describeNotice(null), "");
 });
 
 test("a filter finds names, jobs and states of GPUs", () => {

@@ -223,3 +223,31 @@ def test_a_submitted_text_is_a_job_of_its_caller(edge, desk):
     refused = call(edge, "POST", "demo/jobs", {"text": "a: [", "location": PLACE})
     assert refused.status_code == 400
     assert "line 2, column 1" in refused.json()["error"]["message"]
+
+
+def test_a_submission_that_is_sent_twice_makes_one_job(edge):
+    text, location = yaml.safe_dump(custom_job()), PLACE
+
+    def submit(**words):
+        body = {"text": text, "location": location, **words}
+        answer = call(edge, "POST", "demo/jobs", body)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["displayName"] == "cj"
+        return answer.json()["job"]
+
+    with ThreadPoolExecutor(2) as threads:
+        first, again = threads.map(lambda _: submit(requestId="a"), range(2))
+    assert first == again
+    others = [submit(requestId="b"), submit(), submit()]
+    assert len({first, *others}) == 4
+    text += "# another text\n"
+    assert submit(requestId="a") not in {first, *others}
+
+
+@pytest.mark.parametrize("request_id", ["", "a b", "x" * 65, 7])
+def test_a_malformed_request_id_is_refused_and_a_check_needs_none(edge, request_id):
+    body = {"text": yaml.safe_dump(custom_job()), "location": PLACE, "requestId": request_id}
+    for path in ("demo/jobs", "demo/jobs:check"):
+        answer = call(edge, "POST", path, body)
+        assert answer.status_code == 400
+        assert "requestId" in answer.json()["error"]["message"]

@@ -1,9 +1,13 @@
 """``jobs check``, ``submit``, ``document``, ``label``, ``delete`` and ``projects list``."""
 
+from types import SimpleNamespace
+
 import pytest
 import yaml
 
 from cli.conftest import FINAL, pool
+from trainshed.cli.jobs import job_texts
+from trainshed.client.faults import Unreachable
 
 END = "pass"
 
@@ -62,3 +66,25 @@ def test_projects_are_listed_with_their_open_jobs(client, job_file):
     assert client("projects", "list").out.split()[:3] == ["PROJECT", "OPEN", "JOBS"]
     rows = client("projects", "list", "--format", "json").json
     assert "local" in {row["id"] for row in rows}
+
+
+class LossyServer:
+    """A server that stores a job and whose first answer is lost."""
+
+    def __init__(self):
+        self.bodies = []
+
+    def call(self, _, path, body):
+        self.bodies.append(body)
+        if len(self.bodies) == 1:
+            raise Unreachable("the connection was closed")
+        return {"name": path}
+
+
+def test_a_submission_whose_answer_is_lost_is_sent_again_with_its_id():
+    server = LossyServer()
+    context = SimpleNamespace(server=server, project="p")
+    assert job_texts._submit(context, {"text": "a"})["name"].endswith("/p/jobs")
+    first, again = server.bodies
+    assert first == again
+    assert len(first["requestId"]) == 32

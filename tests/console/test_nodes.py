@@ -36,7 +36,7 @@ def test_a_node_goes_into_maintenance_and_its_job_goes_on_elsewhere(simulated, v
     dialog = page.get_by_role("dialog")
     link = dialog.get_by_role("link", name="resnet", exact=True)
     expect(link).to_have_attribute("href", re.compile(f"/{name.rpartition('/')[2]}$"))
-    expect(dialog).to_contain_text("120 s notice")
+    expect(dialog).to_contain_text("2 minutes of notice")
     take_picture(page, "nodes-maintain")
     dialog.get_by_role("button", name="Put into maintenance").click()
     expect(dialog).to_be_hidden()

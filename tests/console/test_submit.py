@@ -119,3 +119,31 @@ def test_a_server_that_is_away_loses_no_typed_text(visit, killable):
     expect(page.get_by_text("The server has not answered for")).to_be_hidden()
     page.reload()
     expect(page.get_by_label("Text of the job")).to_contain_text("jobSpec: {}")
+
+
+@pytest.mark.full
+def test_a_submission_whose_answer_is_lost_is_sent_again_as_the_same_job(simulated, visit):
+    visitor = visit(simulated)
+    visitor.forgive("ERR_FAILED")
+    page = visitor.open("/console/submit")
+    page.get_by_role("main").get_by_label("project", exact=True).fill(PROJECT)
+    paste(page, REFUSED.replace("refused", "sent-again").replace("Count: 3", "Count: 2"))
+    losses = iter(["the first"])
+
+    def lose_first_answer(route):
+        if route.request.method == "POST" and next(losses, None):
+            route.fetch()
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/projects/*/jobs", lose_first_answer)
+    button = page.get_by_role("button", name="Submit", exact=True)
+    button.click()
+    expect(page.get_by_text("The server does not answer.")).to_be_visible()
+    button.click()
+    expect(page).to_have_url(re.compile(f"/console/jobs/{PROJECT}/"))
+    expect(page.get_by_role("link", name="sent-again")).to_be_visible()
+    take_picture(page, "submitted")
+    jobs = simulated.call("GET", f"/trainshed/v1/projects/{PROJECT}/jobs?q=sent-again")[1]["jobs"]
+    assert len(jobs) == 1

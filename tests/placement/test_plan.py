@@ -244,4 +244,4 @@ def test_a_forecast_is_what_the_next_pass_decides_and_changes_nothing(
     assert planner.reservation == reservation
     assert planner.plan(queue, 0.0) == before
     plan = planner.plan([*queue, job], 0.0, explain_uids=(job.uid,), explain_max=0)
-    assert why == plan.waiting.get(job.uid)
+    assert why == plan.waiting.get(job.uid, plan.placed.get(job.uid))

@@ -12,12 +12,15 @@ from store.builders import add, place
 from trainshed.engines.capabilities import GpuNow
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.gpus import GpuSample, GpuState, NodeGpu
-from trainshed.model.resources import Node
+from trainshed.model.resources import Demand, FleetPolicy, GroupDemand, JobDemand, Node, Seat
+from trainshed.model.roles import Role
 from trainshed.service.nodes.metrics import ServerMetrics
-from trainshed.service.nodes.node_gpus import GpuReading
+from trainshed.service.nodes.node_gpus import GpuReading, count_free, count_held
 from trainshed.service.nodes.node_service import NodeOrdered, NodeService
 from trainshed.store import codec
 from trainshed.store.opening import open_store
+from trainshed.store.records.jobs import Holding
+from trainshed.store.records.nodes import NodeRow
 
 HERE = NodeGpu(
     uuid="GPU-1", name="NVIDIA H100 80GB HBM3", type="H100", memory_bytes=80 << 30,
@@ -133,3 +136,37 @@ def test_nodes_of_other_releases_are_read():
     assert codec.NODE.decode(older).devices == ()
     newer = codec.NODE.encode(Node(name="n1")).replace("{", '{"of_the_next_release":[{"a":1}],', 1)
     assert codec.NODE.decode(newer) == Node(name="n1")
+
+
+@pytest.mark.parametrize(
+    ("node", "held", "free"),
+    [
+        (Node(name="n", gpus={"T4": 4}), {}, 4),
+        (Node(name="n", gpus={"T4": 4}, gpus_held={"T4": 1}), {("e", "n"): 2, ("e", "m"): 4}, 1),
+        (Node(name="n", gpus={"T4": 4, "V100": 2}), {("", "n"): 5, ("f", "n"): 1}, 1),
+        (Node(name="n", gpus={"T4": 1}, gpus_held={"T4": 1}), {("e", "n"): 1}, 0),
+        (Node(name="n", gpus={"T4": 2}, policy=FleetPolicy.EMULATE), {("e", "n"): 2}, 2),
+        (Node(name="n"), {("e", "n"): 2}, 0),
+    ],
+)
+def test_free_gpus_are_those_that_neither_jobs_nor_other_programs_hold(node, held, free):
+    assert count_free(NodeRow(engine="e", node=node, seen_time=AT), held) == free
+
+
+def test_gpus_are_held_by_the_seats_of_the_groups_that_ask_for_them():
+    demand = JobDemand(
+        region=None,
+        groups=(
+            GroupDemand(role=Role.PRIMARY, count=1, each=Demand(gpu_type="T4", gpu_count=2)),
+            GroupDemand(role=Role.WORKER, count=2, each=Demand()),
+        ),
+    )
+    seats = (
+        Seat(role=Role.PRIMARY, index=0, node="n", engine="e"),
+        Seat(role=Role.WORKER, index=0, node="n", engine="e"),
+        Seat(role=Role.WORKER, index=1, node="m"),
+    )
+    holding = Holding(
+        uid=1, project="p", attempt=1, demand=demand, seats=seats, since=AT, running_s_max=None
+    )
+    assert count_held([holding, holding]) == {("e", "n"): 4, ("", "m"): 0}

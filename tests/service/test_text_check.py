@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from databases import new_database
 from service.submitting import PLACE, PROJECT, Desk, custom_job, ml_job, pool, refusal
+from service.test_pipelines import pipeline
 from trainshed.admission import Scope
 from trainshed.service.jobs.judging import ONLY_ADVICE, Rulebook, judge
 from trainshed.service.jobs.merging import merge_any
@@ -308,3 +309,22 @@ def test_texts_made_to_be_slow_are_answered(desk, text):
     began = time.process_time()
     assert not check(desk, text).valid
     assert time.process_time() - began < CPU_S_MAX
+
+
+SENT_AGAIN = {
+    "custom job": yaml.safe_dump(custom_job(pool())),
+    "training pipeline": yaml.safe_dump(pipeline()),
+    "AI Platform job": ml_text(),
+}
+
+
+@pytest.mark.parametrize("kind", SENT_AGAIN)
+def test_a_text_that_is_sent_again_with_its_key_makes_one_job(fresh, kind):
+    text = SENT_AGAIN[kind]
+    stored = [
+        fresh.texts.submit(PROJECT, text, PLACE, creator="ann", retry_key=key)
+        for key in ("first", "first", None)
+        if key or kind != "AI Platform job"  # whose id is in the text
+    ]
+    assert stored[0] == stored[1]
+    assert len({job.name for job in stored}) == len(stored) - 1

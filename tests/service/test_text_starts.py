@@ -1,5 +1,7 @@
 """Would a text's job start now, and a stored job as a text, with the change that would start it."""
 
+from dataclasses import replace
+
 import pytest
 import yaml
 
@@ -73,6 +75,16 @@ def test_an_idle_fleet_starts_a_job_now(desk):
     desk.store.see_nodes("local", [node()])
     assert start(desk, gpu_job(2)).now
     assert start(desk, gpu_ml(2)).now
+
+
+def test_a_start_names_the_nodes_that_only_emulate_gpus(desk):
+    emulating = replace(node("e"), policy=FleetPolicy.EMULATE, gpus={})
+    desk.store.see_nodes("local", [emulating])
+    assert (start(desk, gpu_job(2)).now, start(desk, gpu_job(2)).emulated_on) == (True, ["e"])
+    assert start(desk, yaml.safe_dump(custom_job())).emulated_on == []
+    desk.store.see_nodes("local", [emulating, node("real")])
+    desk.texts.starts.forecasts._read_at = float("-inf")
+    assert start(desk, gpu_job(2)).emulated_on == []
 
 
 @pytest.mark.parametrize(("make", "written_as"), [(gpu_job, "1"), (gpu_ml, "'1'")])

@@ -1,7 +1,7 @@
 /** Counts and describes nodes and their GPUs. Pure. */
 
-import type { GpuState, GpuSummary, NodeSummary } from "../net/types";
-import { formatPlural } from "./format";
+import type { FleetPolicy, GpuState, GpuSummary, NodeSummary } from "../net/types";
+import { describeSeconds, formatAccelerators, formatPlural } from "./format";
 
 export const GPU_STATES: readonly GpuState[] = ["HELD", "FREE", "FOREIGN", "FAULTY"];
 
@@ -15,11 +15,29 @@ export const GPU_MEANINGS: Readonly<Record<GpuState, string>> = {
   FAULTY: "the server places no replica on it",
 };
 
-/** Return how many GPUs of the nodes are in each state. */
+/** What a replica reserves on a node, for a user who reads the word of the settings for the first time. */
+export const POLICY_MEANINGS: Readonly<Record<FleetPolicy, string>> = {
+  exact: "Each replica reserves the CPUs, memory and GPUs of its machine type.",
+  "best-effort": "Each replica reserves GPUs; CPUs and memory are shared.",
+  emulate: "GPUs are emulated: replicas run on CPUs, and their logs say so.",
+};
+
+/** Return how many GPUs of the nodes are in each state; a node without devices has free and held ones. */
 export function countGpus(nodes: readonly NodeSummary[]): Record<GpuState, number> {
   const counts: Record<GpuState, number> = { HELD: 0, FREE: 0, FOREIGN: 0, FAULTY: 0 };
-  for (const node of nodes) for (const gpu of node.devices ?? []) counts[gpu.state] += 1;
+  for (const node of nodes) {
+    for (const gpu of node.devices ?? []) counts[gpu.state] += 1;
+    if (node.devices?.length || typeof node.gpusFree !== "number") continue;
+    counts.FREE += node.gpusFree;
+    counts.HELD += gpuTotal(node) - node.gpusFree;
+  }
   return counts;
+}
+
+/** Return the GPUs of a node by type, and how many are free: "4 × T4, 3 free"; "" without GPUs. */
+export function describeGpuCounts(node: NodeSummary): string {
+  const counts = formatAccelerators(node.gpus);
+  return counts && typeof node.gpusFree === "number" ? `${counts}, ${node.gpusFree || "none"} free` : counts;
 }
 
 function gpuTotal(node: NodeSummary): number {
@@ -65,6 +83,12 @@ export function gpuNote(gpu: GpuSummary, nameOf: NameOf = () => null): string {
   const use = gpu.reading?.use;
   const percent = typeof use === "number" ? `${Math.round(use * 100)} %` : "";
   return [gpu.job ? nameOf(gpu.job) ?? jobTitle(gpu.job) : "", percent].filter(Boolean).join(" ");
+}
+
+/** Return "1 hour of notice" for "3600s"; "" without a notice. */
+export function describeNotice(notice: string | null | undefined): string {
+  const seconds = parseNotice(notice ?? "");
+  return seconds === null ? "" : seconds === 0 ? "no notice" : `${describeSeconds(seconds)} of notice`;
 }
 
 /** Return whether a GPU is one instance of a divided one (MIG). */

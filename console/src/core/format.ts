@@ -16,6 +16,20 @@ export function formatDuration(seconds: number): string {
   return `${Math.floor(whole / DAY)} d ${Math.floor((whole % DAY) / HOUR)} h`;
 }
 
+const WORDS: ReadonlyArray<[number, string]> = [[DAY, "day"], [HOUR, "hour"], [MINUTE, "minute"], [1, "second"]];
+
+/** Return seconds in words: "1 hour", "1 minute 30 seconds", "0.5 seconds". */
+export function describeSeconds(seconds: number): string {
+  const parts: string[] = [];
+  let rest = Math.max(0, seconds);
+  for (const [size, word] of WORDS) {
+    const count = size === 1 ? Number(rest.toFixed(1)) : Math.floor(rest / size);
+    if (count > 0) parts.push(`${count} ${word}${count === 1 ? "" : "s"}`);
+    rest -= count * size;
+  }
+  return parts.join(" ") || "0 seconds";
+}
+
 /** Return the milliseconds since 1970 of an RFC 3339 time, or null if there is none. */
 export function parseTime(text: string | null | undefined): number | null {
   if (!text) return null;

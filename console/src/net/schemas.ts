@@ -347,6 +347,12 @@ export type NewDownload = {
   path: string;
 };
 
+export type NewJobText = {
+  text: string;
+  location?: string;
+  requestId?: string | null;
+};
+
 export type NewKey = {
   email: string;
   publicKey: string;
@@ -395,6 +401,7 @@ export type NodeSummary = {
   leftovers?: string;
   network?: string;
   seen: string;
+  gpusFree?: number | null;
   devices?: Array<GpuSummary> | null;
   jobs?: Array<string> | null;
   orderCommand?: string | null;
@@ -514,6 +521,7 @@ export type StartForecast = {
   reason?: Reason | null;
   message?: string | null;
   change?: StartChange | null;
+  emulatedOn?: Array<string>;
 };
 
 export type Status = {
@@ -533,6 +541,7 @@ export type StoredDocument = {
 
 export type StoredJobName = {
   name: string;
+  displayName: string;
   project: string;
   job: string;
 };

@@ -42,17 +42,17 @@ export function sentence(text: string): string {
 interface Toast {
   id: number;
   tone: Tone;
-  text: string;
+  content: ComponentChildren;
 }
 
 const toasts = signal<Toast[]>([]);
 let lastId = 0;
 
 /** Show a message for 8 s (an error for 20 s). */
-export function announce(tone: Tone, text: string): void {
+export function announce(tone: Tone, content: ComponentChildren): void {
   lastId += 1;
   const id = lastId;
-  toasts.value = [...toasts.value.slice(-3), { id, tone, text }];
+  toasts.value = [...toasts.value.slice(-3), { id, tone, content }];
   setTimeout(() => dismiss(id), tone === "error" ? 20000 : 8000);
 }
 
@@ -72,7 +72,7 @@ export function Toasts() {
       {toasts.value.map((toast) => (
         <div key={toast.id} class={`toast ${toast.tone}`}>
           <span class="sign" aria-hidden="true">{SIGNS[toast.tone]}</span>
-          <span>{showHidden(toast.text)}</span>
+          <span>{typeof toast.content === "string" ? showHidden(toast.content) : toast.content}</span>
           <button type="button" class="plain" aria-label="Dismiss" onClick={() => dismiss(toast.id)}>✕</button>
         </div>
       ))}

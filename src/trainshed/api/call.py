@@ -5,6 +5,7 @@ pairs of a collection and an id, then optionally a custom verb after a colon.  T
 collections, the length and the verb are the key, so a row is found in one look-up.
 """
 
+import hashlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -34,6 +35,12 @@ class Call:
     query: Mapping[str, str] = field(default_factory=dict)
     document: Any = None
     retry_key: str | None = None
+
+
+def make_retry_key(parts: Iterable[str], body: bytes) -> str:
+    """Return the key of a create, which a repetition with the same parts and body has too."""
+    name = "\0".join(parts).encode("utf-8", "backslashreplace")
+    return hashlib.sha256(name + b"\0" + body).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

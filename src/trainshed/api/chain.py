@@ -21,7 +21,6 @@ Web pages cannot send gRPC, and grpcio itself limits, routes and reads messages,
 has only the other steps.  ``perform`` raises only Refusal, which the transport renders.
 """
 
-import hashlib
 import logging
 import re
 import secrets
@@ -31,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from trainshed.api.call import Call, Json, Method, Routes
+from trainshed.api.call import Call, Json, Method, Routes, make_retry_key
 from trainshed.api.documents import read_document, read_query, refuse_large, write_document
 from trainshed.api.guards import check_host, check_origin, is_page_visit
 from trainshed.api.permissions import Permissions, refuse_low
@@ -246,8 +245,7 @@ def know_repetition(services: ChainServices, context: RequestContext) -> None:
     if invocation and _method(context).is_create:
         caller = _caller(context)
         parts = (caller.name, caller.project, invocation[1], context.verb, context.path)
-        name = "\0".join(parts).encode("utf-8", "backslashreplace")
-        context.retry_key = hashlib.sha256(name + b"\0" + context.body).hexdigest()
+        context.retry_key = make_retry_key(parts, context.body)
 
 
 def handle(services: ChainServices, context: RequestContext) -> None:

@@ -107,10 +107,10 @@ class Planner:
 
     def forecast(
         self, queue: Sequence[QueuedJob], job: QueuedJob, now_s: float
-    ) -> Explanation | None:
-        """Return why a job that joins the queue now would wait; None if it would start at once.
+    ) -> Explanation | Sequence[Seat]:
+        """Return why a job that joins the queue now would wait, or its seats if it would start.
 
-        The explanation has a change that would admit the job, if there is one.  Nothing is kept of
+        The explanation has a change that would admit the job, if there is one.  The planner forgets
         the pass.
         """
         queue = [*(other for other in queue if other.uid not in self._held), job]
@@ -122,7 +122,7 @@ class Planner:
         why = Explainer(finished_pass, self._held).explain(wait) if wait else None
         finished_pass.close()
         if why is None:
-            return None
+            return finished_pass.placed[job.uid]
         changes = offers.changes | self._find_separate_changes(
             offers.apart, queue, now_s, (job.uid,)
         )

@@ -2,8 +2,8 @@
 
 import { useSignal } from "@preact/signals";
 
-import { GPU_MEANINGS, GPU_SIGNS, gpuNote, isInstance } from "../../core/fleet";
-import { formatAccelerators, formatBytes, formatPlural, shortAccelerator } from "../../core/format";
+import { describeGpuCounts, describeNotice, GPU_MEANINGS, GPU_SIGNS, gpuNote, isInstance, POLICY_MEANINGS } from "../../core/fleet";
+import { formatBytes, formatPlural, shortAccelerator } from "../../core/format";
 import { displayNameOf } from "../../net/job_names";
 import type { GpuSummary, NodeSummary } from "../../net/types";
 import { JobLink } from "../../ui/job_link";
@@ -49,12 +49,13 @@ function NodeCard({ node, onOrder }: { node: NodeSummary; onOrder: (order: Order
       <header>
         <h2>{node.name}</h2>
         <StateMark state={node.state} />
-        {node.notice && <span class="hint">notice {node.notice}</span>}
+        {node.notice && <span class="hint">{describeNotice(node.notice)}</span>}
       </header>
       <p class="hint">
-        {[node.region, `policy ${node.policy}`, formatPlural(node.vcpus, "vCPU"), `${Math.round(node.memoryGigabytes)} GB`, formatPlural(node.replicas, "replica")].filter(Boolean).join(" · ")}
+        {[node.region, formatPlural(node.vcpus, "vCPU"), `${Math.round(node.memoryGigabytes)} GB`, formatPlural(node.replicas, "replica")].filter(Boolean).join(" · ")}
         {" · seen "}<Time value={node.seen} />
       </p>
+      <p class="hint" title={`policy ${node.policy}`}>{POLICY_MEANINGS[node.policy]}</p>
       <Gpus node={node} />
       <Jobs names={node.jobs ?? []} />
       <OrderButtons node={node} onOrder={onOrder} />
@@ -66,8 +67,7 @@ function Gpus({ node }: { node: NodeSummary }) {
   const opened = useSignal<GpuSummary | null>(null);
   const devices = node.devices ?? [];
   if (devices.length === 0) {
-    const counts = formatAccelerators(node.gpus);
-    return <p>{counts || "No GPU"}</p>;
+    return <p>{describeGpuCounts(node) || "No GPU"}</p>;
   }
   return (
     <>

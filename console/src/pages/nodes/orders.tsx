@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 
-import { parseNotice } from "../../core/fleet";
+import { describeNotice, parseNotice } from "../../core/fleet";
 import { formatPlural } from "../../core/format";
 import { ApiError, callApi } from "../../net/api";
 import { isAdministrator } from "../../net/session";
@@ -122,7 +122,7 @@ function Consequence({ word, jobs, notice }: { word: OrderWord; jobs: readonly s
     resume: "The node takes new replicas again.",
     drain: `The node takes no new replicas. ${jobs.length ? `${count} on it ${isOne ? "runs" : "run"} on to ${isOne ? "its" : "their"} end.` : "Nothing runs on it."}`,
     maintain: jobs.length
-      ? `The node takes no new replicas. ${count} on it ${isOne ? "gets" : "get"} ${notice ?? "…"} s notice, ${isOne ? "saves its" : "save their"} work, and ${isOne ? "starts" : "start"} again elsewhere or when the node is back:`
+      ? `The node takes no new replicas. ${count} on it ${isOne ? "gets" : "get"} ${notice === null ? "…" : describeNotice(`${notice}s`)}, ${isOne ? "saves its" : "save their"} work, and ${isOne ? "starts" : "start"} again elsewhere or when the node is back:`
       : "The node takes no new replicas. Nothing runs on it, so no job gets notice.",
   };
   return (

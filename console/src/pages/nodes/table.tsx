@@ -2,8 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 
-import { countGpus, GPU_SIGNS, GPU_STATES, jobTitle } from "../../core/fleet";
-import { formatAccelerators } from "../../core/format";
+import { countGpus, describeGpuCounts, GPU_SIGNS, GPU_STATES, jobTitle } from "../../core/fleet";
 import type { NodeSummary } from "../../net/types";
 import { StateMark } from "../../ui/state";
 import { Time } from "../../ui/time";
@@ -11,9 +10,10 @@ import { VirtualTable, type Column, type Sort } from "../../ui/virtual_table";
 import { OrderButtons, type Order } from "./orders";
 
 function describeGpus(node: NodeSummary): string {
+  if (!node.devices?.length) return describeGpuCounts(node) || "–";
   const counts = countGpus([node]);
   const parts = GPU_STATES.filter((state) => counts[state] > 0).map((state) => `${GPU_SIGNS[state]} ${counts[state]} ${state}`);
-  return parts.length > 0 ? parts.join("  ") : formatAccelerators(node.gpus) || "–";
+  return parts.join("  ");
 }
 
 function columnsOf(onOrder: (order: Order) => void): Column<NodeSummary>[] {

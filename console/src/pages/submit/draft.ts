@@ -5,12 +5,19 @@ const KEY = "trainshed.draft";
 export interface Draft {
   text: string;
   location: string;
+  /** Names the submission: sent again after a lost answer, it makes no second job. */
+  requestId: string;
+}
+
+/** Return a random id of 32 characters; also pages over plain HTTP can make one. */
+export function newRequestId(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 export function readDraft(): Draft | null {
   try {
     const value = JSON.parse(sessionStorage.getItem(KEY) ?? "null") as Partial<Draft> | null;
-    return typeof value?.text === "string" ? { text: value.text, location: value.location ?? "" } : null;
+    return typeof value?.text === "string" ? { text: value.text, location: value.location ?? "", requestId: value.requestId || newRequestId() } : null;
   } catch {
     return null;
   }

@@ -21,7 +21,7 @@ interface ForecastProps {
 export function Forecast({ answer, onUse, onLocation }: ForecastProps) {
   return (
     <section aria-label="What the server would do">
-      {answer.kind && <p><span class="hint">Found:</span> {KINDS[answer.kind] ?? answer.kind}</p>}
+      {answer.kind && <p><span class="hint">Kind:</span> {KINDS[answer.kind] ?? answer.kind}</p>}
       {answer.start && <Start start={answer.start} onUse={onUse} onLocation={onLocation} />}
       {answer.cluster.length > 0 && <Cluster machines={answer.cluster} />}
       {answer.price && <Price price={answer.price} />}
@@ -30,8 +30,17 @@ export function Forecast({ answer, onUse, onLocation }: ForecastProps) {
   );
 }
 
+const NODES_MAX = 3;
+
+/** Return whether the job has its GPUs when it starts; `nodes` only emulate them. */
+function describeStart(nodes: readonly string[]): string {
+  if (nodes.length === 0) return "It would start now.";
+  const names = [...nodes.slice(0, NODES_MAX), ...(nodes.length > NODES_MAX ? [`${nodes.length - NODES_MAX} more`] : [])];
+  return `It would start now on ${names.join(", ")}, whose GPUs are emulated: the programs there run on CPUs.`;
+}
+
 function Start({ start, onUse, onLocation }: { start: StartForecast; onUse: (edit: TextEdit) => void; onLocation: (location: string) => void }) {
-  if (start.now) return <Notice tone="good">It would start now.</Notice>;
+  if (start.now) return <Notice tone="good">{describeStart(start.emulatedOn ?? [])}</Notice>;
   const change = start.change;
   return (
     <Notice tone={start.refused ? "error" : "warning"}>

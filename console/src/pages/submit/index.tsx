@@ -1,6 +1,7 @@
 /** Submit: the text of a job, its problems while one types, and what the server would do with it. */
 
 import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
 import { jobPath, type Route } from "../../core/route";
@@ -13,9 +14,10 @@ import { maySubmit } from "../../net/session";
 import { readChoice, writeChoice } from "../../net/settings";
 import type { StoredJobName, TextEdit } from "../../net/types";
 import { lazy } from "../../ui/lazy";
+import { NamedJobLink } from "../../ui/job_link";
 import { announce, ErrorNotice, Notice } from "../../ui/notice";
 import { bodyOf, useCheck, type Check } from "./check";
-import { readDraft, writeDraft } from "./draft";
+import { newRequestId, readDraft, writeDraft } from "./draft";
 import type { EditorHandle } from "./editor";
 import { Forecast } from "./forecast";
 import { Problems } from "./problems";
@@ -36,11 +38,12 @@ function useSubmitState() {
   const text = useSignal(draft?.text ?? "");
   const location = useSignal(draft?.location || LOCATION);
   const project = useSignal(firstProject());
-  const about = useSignal(draft?.text ? "The text that you typed before." : "");
+  const about = useSignal<ComponentChildren>(draft?.text ? "The text that you typed before." : "");
   const problem = useSignal<ApiError | null>(null);
+  const requestId = useRef(draft?.requestId ?? newRequestId()).current;
   const isBusy = useSignal(false);
   const editor = useRef<EditorHandle | null>(null);
-  useEffect(() => writeDraft({ text: text.value, location: location.value }), [text.value, location.value]);
+  useEffect(() => writeDraft({ text: text.value, location: location.value, requestId }), [text.value, location.value]);
   useEffect(() => {
     const isTyped = project.value !== "" && shownProject.value === ALL_PROJECTS;
     if (!isTyped) project.value = firstProject();
@@ -51,7 +54,7 @@ function useSubmitState() {
     if (editor.current) editor.current.setText(loaded.text);
     text.value = loaded.text;
   };
-  return { text, location, project, about, problem, isBusy, editor, load };
+  return { text, location, project, about, problem, requestId, isBusy, editor, load };
 }
 
 type SubmitState = ReturnType<typeof useSubmitState>;
@@ -74,14 +77,15 @@ function useTextOfAddress(route: Route, state: SubmitState): void {
 }
 
 async function submit(state: SubmitState): Promise<void> {
+  if (state.isBusy.peek()) return;
   state.isBusy.value = true;
   state.problem.value = null;
   try {
-    const body = bodyOf(state.text.value, state.location.value);
+    const body = { ...bodyOf(state.text.value, state.location.value), requestId: state.requestId };
     const stored = await callApi<StoredJobName>("POST", `/projects/${encodeURIComponent(state.project.value)}/jobs`, { body });
     writeChoice("submit.project", state.project.value);
     writeDraft(null);
-    announce("good", `Submitted ${stored.job}.`);
+    announce("good", <>Submitted <NamedJobLink project={stored.project} job={stored.job} name={stored.displayName} />.</>);
     navigate(jobPath(stored.project, stored.job));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;

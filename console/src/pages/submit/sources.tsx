@@ -1,10 +1,12 @@
 /** Where a text comes from besides typing: a file, another job, an example. */
 
 import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 
 import { jobResource } from "../../core/route";
 import { ApiError, callApi } from "../../net/api";
 import type { StoredDocument } from "../../net/types";
+import { NamedJobLink } from "../../ui/job_link";
 import { announce, sentence } from "../../ui/notice";
 
 /** The server refuses longer texts. */
@@ -14,21 +16,27 @@ export interface LoadedText {
   text: string;
   location: string | null;
   /** What was loaded, for a message. */
-  about: string;
+  about: ComponentChildren;
 }
 
 /** Read another job's text; `withChange` takes the text with the change that would start it. Throws ApiError. */
 export async function loadJob(project: string, job: string, withChange: boolean): Promise<LoadedText> {
   const stored = await callApi<StoredDocument>("GET", `${jobResource(project, job)}/document`);
   const isChanged = withChange && Boolean(stored.changeSentence);
-  const change = isChanged ? ` with a change: it ${stored.changeSentence}` : "";
+  const change = isChanged ? ` with a change: it ${stored.changeSentence}.` : ".";
   const lacks = withChange && !isChanged ? " The job has no change to offer any more." : "";
   const stays = isChanged ? " Submit makes a new job; the one that waits stays until you cancel it." : "";
   return {
     text: isChanged ? stored.changedText ?? stored.text : stored.text,
     location: (isChanged ? stored.changedLocation : null) ?? stored.location ?? null,
-    about: `The text of ${job}${change}.${stays}${lacks}`,
+    about: <>The text of <NamedJobLink project={project} job={job} name={nameOf(stored, job)} />{change}{stays}{lacks}</>,
   };
+}
+
+/** Return the display name of a stored job; its id if it has none. */
+function nameOf(stored: StoredDocument, job: string): string {
+  const name = (stored.document as { displayName?: unknown }).displayName;
+  return typeof name === "string" && name ? name : job;
 }
 
 async function readFile(file: File): Promise<LoadedText | null> {

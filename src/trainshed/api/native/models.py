@@ -49,6 +49,16 @@ class JobText(Strict):
     location: str = Field(default="", pattern=r"^[a-z0-9-]{0,63}$")
 
 
+class NewJobText(JobText):
+    """The text of a job to submit.
+
+    ``requestId`` names this submission, for a call that is sent again after a lost response: for
+    ten minutes, a call with the same caller, text, location and id returns the job of the first.
+    """
+
+    requestId: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.-]{1,64}$")
+
+
 class Adopter(Strict):
     """The project that gets a bucket."""
 

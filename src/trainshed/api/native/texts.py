@@ -2,8 +2,10 @@
 
 from fastapi import APIRouter
 
+from trainshed.api.call import make_retry_key
 from trainshed.api.native import models
 from trainshed.api.native.callers import Known, Readable, Submittable
+from trainshed.model.access import Caller
 from trainshed.model.resource_names import ProjectId
 from trainshed.service.texts.answers import StoredDocument, StoredJobName, TextCheck
 from trainshed.service.texts.job_texts import JobTexts
@@ -23,9 +25,14 @@ def text_router(texts: JobTexts) -> APIRouter:
         return texts.check(ProjectId(project), job.text, job.location)
 
     @router.post("/jobs", response_model_exclude_none=True)
-    def submit_job(caller: Known, project: Submittable, job: models.JobText) -> StoredJobName:
-        """Submit the text of a job, YAML or JSON of either API."""
-        return texts.submit(ProjectId(project), job.text, job.location, creator=caller.name)
+    def submit_job(caller: Known, project: Submittable, job: models.NewJobText) -> StoredJobName:
+        """Submit the text of a job, YAML or JSON of either API.
+
+        A call that is sent again with the same ``requestId`` returns the job of the first call.
+        """
+        key = _retry_key(caller, project, job) if job.requestId else None
+        owner = ProjectId(project)
+        return texts.submit(owner, job.text, job.location, creator=caller.name, retry_key=key)
 
     @router.get("/jobs/{job}/document", response_model_exclude_none=True)
     def show_document(project: Readable, job: str) -> StoredDocument:
@@ -33,3 +40,8 @@ def text_router(texts: JobTexts) -> APIRouter:
         return texts.document(ProjectId(project), job)
 
     return router
+
+
+def _retry_key(caller: Caller, project: str, job: models.NewJobText) -> str:
+    parts = (caller.name, caller.project, project, job.location, job.requestId or "")
+    return make_retry_key(parts, job.text.encode("utf-8", "backslashreplace"))

@@ -1,13 +1,14 @@
 """``trainshed jobs check``, ``submit`` and ``document``: jobs as texts, by the server's rules."""
 
+import uuid
 from collections.abc import Iterator
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.failures import EXIT_FAILED
-from trainshed.cli.jobs.job_names import HELP, find_job, list_path
+from trainshed.cli.jobs.job_names import HELP, find_job, list_path, title_of
 from trainshed.cli.terminal import note, print_result, table
-from trainshed.client.faults import Json
+from trainshed.client.faults import Json, Unreachable
 from trainshed.model.faults import UsageFault
 
 _SUMMARIES = {
@@ -59,8 +60,8 @@ def run(request: flags.Request) -> int:
 
     body = {"text": read_text(args.file), "location": context.region}
     if args.action == "submit":
-        job = context.server.call("POST", list_path(context.project), body)
-        print_result(args.format, job, f"{job['name']} is submitted")
+        job = _submit(context, body)
+        print_result(args.format, job, f"{title_of(job['displayName'], job['job'])} is submitted")
         watch = context.command(f"jobs watch {job['job']}")
         note(f"follow it with: {watch}")
         return 0
@@ -68,6 +69,15 @@ def run(request: flags.Request) -> int:
     print_result(args.format, check, "\n".join(_describe_check(args.file, check)))
     is_refused = check.get("start", {}).get("refused", False)
     return 0 if check["valid"] and not is_refused else EXIT_FAILED
+
+
+def _submit(context: ServerContext, body: Json) -> Json:
+    """Submit a job; send it once more if the response is lost: its id makes that one job."""
+    body = {**body, "requestId": uuid.uuid4().hex}
+    try:
+        return context.server.call("POST", list_path(context.project), body)
+    except Unreachable:
+        return context.server.call("POST", list_path(context.project), body)
 
 
 def _print_document(context: ServerContext, name: str, form: str, *, changed: bool) -> None:
@@ -126,7 +136,8 @@ def _describe_price(price: Json) -> str:
 
 def _describe_start(start: Json) -> str:
     if start["now"]:
-        return "now"
+        nodes = ", ".join(start.get("emulatedOn", ()))
+        return f"now, on {nodes}, whose GPUs are emulated" if nodes else "now"
     word = "the server would refuse it" if start["refused"] else "it would wait"
     change = start.get("change", {}).get("sentence")
     offer = f"; it {change}" if change else ""

@@ -3,13 +3,16 @@
 Readings are not stored: those of other servers' nodes are absent.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from trainshed.engines.capabilities import GpuNow
 from trainshed.model.gpus import GpuSample, GpuState, NodeGpu
+from trainshed.model.resources import FleetPolicy
 from trainshed.store.records.jobs import Holding
+from trainshed.store.records.nodes import NodeRow
 from trainshed.wire.native_v1 import Answer, answer_of
 from trainshed.wire.times import rfc3339
 
@@ -73,6 +76,26 @@ def by_uuid(gpus_now: GpusNow | None) -> dict[str, GpuNow]:
 def names_of(holding: Iterable[Holding]) -> dict[int, str]:
     """Return the names of jobs that hold seats, by uid."""
     return {int(held.uid): held.name for held in holding}
+
+
+def count_held(holding: Iterable[Holding]) -> Mapping[tuple[str, str], int]:
+    """Return the number of GPUs that jobs hold, by engine ("": the only one) and node."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for held in holding:
+        each = {group.role: group.each.gpu_count for group in held.demand.groups}
+        for seat in held.seats:
+            counts[seat.engine, seat.node] += each.get(seat.role, 0)
+    return counts
+
+
+def count_free(row: NodeRow, held: Mapping[tuple[str, str], int]) -> int:
+    """Return how many GPUs of a node neither jobs nor other programs hold."""
+    node = row.node
+    emulates = node.policy is FleetPolicy.EMULATE
+    jobs_hold = (
+        0 if emulates else held.get((row.engine, node.name), 0) + held.get(("", node.name), 0)
+    )
+    return max(0, sum(node.gpus.values()) - sum(node.gpus_held.values()) - jobs_hold)
 
 
 def _summarize(gpu: NodeGpu, now: GpuNow | None, jobs: Mapping[int, str]) -> GpuSummary:

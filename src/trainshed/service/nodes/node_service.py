@@ -42,6 +42,8 @@ class NodeSummary(Answer):
     leftovers: str = ""
     network: str = ""
     seen: str
+    gpus_free: int | None = None
+    """The number of its GPUs that nothing uses; absent in the answers of orders."""
     devices: Sequence[GpuSummary] | None = None
     """Its GPUs; absent in the answers of orders."""
     jobs: Sequence[str] | None = None
@@ -99,13 +101,16 @@ class NodeService:
         """
         rows = self.store.nodes()
         now = node_gpus.by_uuid(self.gpus_now)
-        visible = [held for held in self.store.holding() if sees(held.project)]
+        holding = self.store.holding()
+        held_gpus = node_gpus.count_held(holding)
+        visible = [held for held in holding if sees(held.project)]
         jobs = node_gpus.names_of(visible)
         several = self._are_several(rows)
         nodes = [
             _summarize(
                 row,
                 several=several,
+                gpus_free=node_gpus.count_free(row, held_gpus),
                 devices=node_gpus.shown(row.node.devices, now, jobs),
                 jobs=_jobs_on(row, visible),
                 order_command=self._order_command(row),

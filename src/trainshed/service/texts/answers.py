@@ -95,6 +95,8 @@ class StartForecast(Answer):
     message: str | None = None
     """Why it would wait or be refused; None if it would start now."""
     change: StartChange | None = None
+    emulated_on: Sequence[str] = ()
+    """The nodes of the job that would emulate its GPUs: its replicas there run without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +149,8 @@ class StoredJobName(Answer):
 
     name: str
     """Its resource name in its own API."""
+    display_name: str
+    """Its id for an AI Platform job."""
     project: str
     job: str
     """Its id in native routes."""

@@ -6,7 +6,7 @@ Jobs of engines with queues of their own are never forecast to start: only the e
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -15,7 +15,7 @@ from trainshed.engines.base import JobNeeds, PlacedBy
 from trainshed.engines.several import Engines
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.refusals import Code, Refusal
-from trainshed.model.resources import Node
+from trainshed.model.resources import FleetPolicy, JobDemand, Node, Seat, shown_name
 from trainshed.placement.jobs import RUNNING_S_DEFAULT, QueuedJob, QuotaRule
 from trainshed.placement.plan import Planner
 from trainshed.service.jobs.submission import AdmittedJob
@@ -66,9 +66,10 @@ class StartForecasts:
 
     def forecast(
         self, project: str, admitted: AdmittedJob, engine: str | None
-    ) -> Explanation | None:
-        """Return why a job that is submitted now would wait; None if it would start at once.
+    ) -> Explanation | Sequence[str]:
+        """Return why a job that is submitted now would wait.
 
+        If it would start at once, return the names of the nodes that would emulate its GPUs.
         ``engine`` is the name of its engine; None for a server without named engines.
         Raises Refusal (UNAVAILABLE) if other forecasts take too long.
         """
@@ -78,8 +79,12 @@ class StartForecasts:
             job = self._queue_submitted(project, admitted, engine, now)
             if len(self._front) >= FRONT_MAX and job.priority <= self._front[-1].priority:
                 return BEHIND_FRONT
-            why = self._planner.forecast(self._queue, job, now.timestamp())
-            return why or (self._explain_engine(engine or "") if job.seatless else None)
+            outcome = self._planner.forecast(self._queue, job, now.timestamp())
+            if isinstance(outcome, Explanation):
+                return outcome
+            if job.seatless:
+                return self._explain_engine(engine or "")
+            return self._list_emulating(job.demand, outcome)
 
     def _take_turn(self) -> "_Turn":
         return _Turn(self._lock)
@@ -101,6 +106,17 @@ class StartForecasts:
             running_s_max=admitted.limits.running_s_max or RUNNING_S_DEFAULT,
             seatless=seatless,
         )
+
+    def _list_emulating(self, demand: JobDemand, seats: Iterable[Seat]) -> Sequence[str]:
+        """Return the names of the nodes where replicas that ask for GPUs run without one."""
+        roles = {group.role for group in demand.groups if group.each.gpu_count}
+        nodes = {(seat.engine, seat.node) for seat in seats if seat.role in roles}
+        several = self.engines is not None and self.engines.are_several
+        return [
+            shown_name(node, several=several)
+            for node in self._nodes
+            if node.policy is FleetPolicy.EMULATE and (node.engine, node.name) in nodes
+        ]
 
     def _explain_engine(self, name: str) -> Explanation:
         """Return why a job would wait in the queue of its engine."""

@@ -136,9 +136,18 @@ class JobTexts:
         return free_job_id(self.jobs, project, job_id if is_usable else _BEFORE_FIRST_ID)
 
     def submit(
-        self, project: ProjectId, text: str, location: str | None, *, creator: str
+        self,
+        project: ProjectId,
+        text: str,
+        location: str | None,
+        *,
+        creator: str,
+        retry_key: str | None = None,
     ) -> StoredJobName:
-        """Store the job of a text.  Raises Refusal with all violations, as a create does."""
+        """Store the job of a text; a call with the same ``retry_key`` returns the earlier job.
+
+        Raises Refusal with all violations, as a create does.
+        """
         try:
             job = read_job_text(text, location)
         except Unreadable as fault:
@@ -147,20 +156,28 @@ class JobTexts:
             raise invalid([violation]) from None
         if any(_list_extra_violations(job)):
             raise invalid(self._list_violations(project, job, self._judge(project, job)))
-        return self._create(project, job, creator)
+        return self._create(project, job, creator, retry_key)
 
     def document(self, project: ProjectId, job_id: str) -> StoredDocument:
         """Return a stored job in the words of its own API, and as a text to submit again."""
         return StoredTexts(self.store, self.jobs, self.pipelines).document(project, job_id)
 
-    def _create(self, project: ProjectId, job: TextJob, creator: str) -> StoredJobName:
+    def _create(
+        self, project: ProjectId, job: TextJob, creator: str, retry_key: str | None
+    ) -> StoredJobName:
         content, location = job.merged.content, job.merged.region or ""
         if job.kind is DocumentKind.TRAINING_PIPELINE:
-            view = self.pipelines.create(project, location, content, creator=creator)
-            name = resource_name(PIPELINES, project, location, view.job.job_id)
-            return StoredJobName(name=name, project=project, job=view.job.job_id)
-        record = self.jobs.create(_KINDS[job.kind], project, location, content, creator=creator)
-        return StoredJobName(name=record.name, project=project, job=record.job.job_id)
+            stored = self.pipelines.create(
+                project, location, content, creator=creator, retry_key=retry_key
+            ).job
+            name = resource_name(PIPELINES, project, location, stored.job_id)
+        else:
+            record = self.jobs.create(
+                _KINDS[job.kind], project, location, content, creator=creator, retry_key=retry_key
+            )
+            stored, name = record.job, record.name
+        shown = stored.spec.display_name or stored.job_id
+        return StoredJobName(name=name, display_name=shown, project=project, job=stored.job_id)
 
     def _judge(self, project: ProjectId, job: TextJob) -> JudgedSubmission:
         if job.kind is DocumentKind.TRAINING_PIPELINE:

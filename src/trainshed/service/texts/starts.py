@@ -1,6 +1,6 @@
 """Says whether the job of a text would start now, and which edit of the text would let it start."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from trainshed.model.explanation import Change, Explanation
@@ -43,9 +43,9 @@ class TextStarts:
         obstacle = self.jobs.find_obstacle(project, admitted)
         if obstacle is None and not self.forecasts.can_tell():
             return None
-        why = obstacle or self._explain(project, admitted)
-        if why is None:
-            return StartForecast(now=True, refused=False)
+        why = obstacle or self._forecast(project, admitted)
+        if not isinstance(why, Explanation):
+            return StartForecast(now=True, refused=False, emulated_on=why)
         return StartForecast(
             now=False,
             refused=obstacle is not None,
@@ -54,7 +54,7 @@ class TextStarts:
             change=_offer(project, job, submission, why.change, judge) if why.change else None,
         )
 
-    def _explain(self, project: ProjectId, admitted: AdmittedJob) -> Explanation | None:
+    def _forecast(self, project: ProjectId, admitted: AdmittedJob) -> Explanation | Sequence[str]:
         engine = self.jobs.choose_engine(admitted.needs(project), admitted.expanded)
         return self.forecasts.forecast(project, admitted, engine)
 
