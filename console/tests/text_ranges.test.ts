@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { editOf, offsetOf, unitsBefore } from "../src/core/text_ranges";
+import { editOf, offsetOf, unitsBefore, withPlainEnds } from "../src/core/text_ranges";
 
 const TEXT = "a: 1\n😀b: 22\n\nlast";
 
@@ -22,4 +22,10 @@ test("positions become offsets, and positions outside are moved inside", () => {
 test("an edit replaces what the server meant", () => {
   const edit = editOf(TEXT, { line: 2, column: 5, endLine: 2, endColumn: 7, text: "4", title: "Use 4" });
   assert.equal(TEXT.slice(0, edit.from) + edit.text + TEXT.slice(edit.to), "a: 1\n😀b: 4\n\nlast");
+});
+
+test("the places of a file with other ends of lines are those of the editor's text", () => {
+  const text = withPlainEnds("a: 1\r\nb: 2\rc: 3\n");
+  assert.equal(text, "a: 1\nb: 2\nc: 3\n");
+  assert.equal(offsetOf(text, { line: 3, column: 1 }), 10);
 });

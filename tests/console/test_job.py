@@ -92,6 +92,7 @@ def test_labels_change_and_an_ended_job_is_deleted(simulated, visit):
     page.get_by_label("One label a line").fill("team=speech")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".job-label")).to_have_text(["team: speech"])
+    expect(page.get_by_role("button", name="More")).to_be_focused()
     other = visitor.open(job_path(name))
     expect(other.locator(".job-label")).to_have_text(["team: speech"])
     page.get_by_role("button", name="More").click()
@@ -100,7 +101,8 @@ def test_labels_change_and_an_ended_job_is_deleted(simulated, visit):
     expect(page.get_by_text("The job was deleted.")).to_be_visible()
     other.reload()
     expect(other.get_by_role("alert")).to_contain_text("has no job")
-    expect(other.get_by_role("link", name="Search all jobs")).to_be_visible()
+    other.get_by_role("link", name="Search all jobs").click()
+    expect(other.get_by_text("No job matches the filter.")).to_be_visible()
 
 
 @pytest.fixture(scope="module")

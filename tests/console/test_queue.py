@@ -118,6 +118,19 @@ def test_a_new_job_appears_without_a_reload(simulated, visit, jobs):
 
 
 @pytest.mark.full
+def test_an_empty_table_under_the_pointer_takes_new_jobs(simulated, visit):
+    page = visit(simulated).open()
+    expect(page.get_by_text("live")).to_be_visible()
+    rows(page).nth(3).hover()
+    page.keyboard.press("/")
+    page.keyboard.type("awaited")
+    expect(page.get_by_text("No open job matches the filter.")).to_be_visible()
+    name = submit(simulated, simulated_job("awaited", gpus=0))
+    expect(row_of(page, "awaited")).to_be_visible()
+    simulated.call("POST", f"/v1/{name}:cancel", {})
+
+
+@pytest.mark.full
 def test_rows_that_change_do_not_reset_a_field(simulated, visit):
     page = visit(simulated).open()
     field = page.get_by_label("Label, as key or key:value")

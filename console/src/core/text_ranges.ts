@@ -13,6 +13,11 @@ export interface Edit {
   text: string;
 }
 
+/** Return the text with `\n` between its lines, as an editor holds it: places in it are those of the checked text. */
+export function withPlainEnds(text: string): string {
+  return text.replace(/\r\n?/g, "\n");
+}
+
 /** Return the UTF-16 units before the character at `column`, which counts from 1. */
 export function unitsBefore(lineText: string, column: number): number {
   let units = 0;

@@ -3,8 +3,8 @@
 import { signal } from "@preact/signals";
 
 import { callApi } from "./api";
-import { acceptSession, CSRF, dropSession, signInNeeded } from "./session";
-import { onChoice } from "./settings";
+import { acceptSession, CSRF, dropSession } from "./session";
+import { onChoice, readChoice } from "./settings";
 import type { Session } from "./types";
 
 /** Why the code of the address was refused; shown above the form for a token. */
@@ -27,9 +27,9 @@ export async function signOut(everywhere = false): Promise<void> {
   location.assign("/console/signin");
 }
 
-/** Let a page that asks to sign in go on when another tab has signed in. */
+/** Take the sign-in of another tab: a page shows for whom it acts, and one that asks to sign in goes on. */
 export function followOtherTabs(): void {
   onChoice(CSRF, () => {
-    if (signInNeeded.peek()) loadSession().catch(() => undefined);
+    if (readChoice(CSRF) !== null) loadSession().catch(() => undefined);
   });
 }

@@ -26,8 +26,10 @@ export function Dialog({ title, onClose, children, closable = true }: DialogProp
     event.preventDefault();
     if (closable) onClose();
   };
+  /** A browser closes a dialog at the second Escape, whatever the page does at the first. */
+  const closed = (): void => (closable ? onClose() : element.current?.showModal());
   return (
-    <dialog ref={element} aria-labelledby={id} onCancel={cancel} onClick={(event) => closable && event.target === element.current && onClose()}>
+    <dialog ref={element} aria-labelledby={id} onCancel={cancel} onClose={closed} onClick={(event) => closable && event.target === element.current && onClose()}>
       <div class="dialog">
         <header>
           <h2 id={id}>{title}</h2>

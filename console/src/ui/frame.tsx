@@ -133,7 +133,7 @@ function UserMenu() {
 }
 
 /** The revision of the page that this browser has loaded. */
-export const ownRevision = document.querySelector<HTMLMetaElement>("meta[name=trainshed-revision]")?.content ?? "";
+const ownRevision = document.querySelector<HTMLMetaElement>("meta[name=trainshed-revision]")?.content ?? "";
 
 function Banners() {
   const revision = session.value?.pageRevision;
@@ -142,7 +142,7 @@ function Banners() {
     <>
       {outage.value && (
         <Notice tone="warning">
-          The server has not answered for {formatDuration((now.value - outage.value.since) / 1000)}. The page
+          The server has not answered for <span role="timer">{formatDuration((now.value - outage.value.since) / 1000)}</span>. The page
           shows what it last got and tries again.
         </Notice>
       )}

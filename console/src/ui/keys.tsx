@@ -1,12 +1,12 @@
 /** Single keys of the pages: pages register them, `?` lists them, a user can switch them off. */
 
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 import { readChoice, writeChoice } from "../net/settings";
 import { Dialog } from "./dialog";
 
-export interface KeyBinding {
+interface KeyBinding {
   /** A key as `KeyboardEvent.key` names it, "g q" for two after each other, "Ctrl+F". */
   keys: string;
   label: string;
@@ -34,13 +34,15 @@ export function openKeysHelp(): void {
 
 /** Bind keys while the component is mounted; the newest group that has a key gets it. */
 export function useKeys(title: string, bindings: readonly KeyBinding[]): void {
+  const latest = useRef(bindings);
+  latest.current = bindings;
   useEffect(() => {
-    const group = { title, bindings };
+    const group = { title, get bindings() { return latest.current; } };
     groups.value = [...groups.value, group];
     return () => {
       groups.value = groups.value.filter((other) => other !== group);
     };
-  }, [bindings]);
+  }, []);
 }
 
 const FIELDS = "input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable=true], [contenteditable=''], .cm-editor";

@@ -23,6 +23,10 @@ export function Menu({ label, title, children }: MenuProps) {
     document.addEventListener("pointerdown", onPress);
     return () => document.removeEventListener("pointerdown", onPress);
   }, [isOpen]);
+  /** The item of an order is gone when its dialog gives the focus back, so the menu's button has the focus before. */
+  const keepFocus = (event: MouseEvent): void => {
+    if ((event.target as Element).closest("button[data-close]")) button.current?.focus();
+  };
   const onKey = (event: KeyboardEvent): void => {
     if (event.key !== "Escape" || !isOpen) return;
     event.stopPropagation();
@@ -34,7 +38,7 @@ export function Menu({ label, title, children }: MenuProps) {
       <button type="button" ref={button} title={title} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
         {label}<span aria-hidden="true"> ▾</span>
       </button>
-      {isOpen && <div class="menu-body" ref={body} onClick={(event) => (event.target as Element).closest("a, button[data-close]") && setOpen(false)}>{children}</div>}
+      {isOpen && <div class="menu-body" ref={body} onClickCapture={keepFocus} onClick={(event) => (event.target as Element).closest("a, button[data-close]") && setOpen(false)}>{children}</div>}
     </div>
   );
 }

@@ -5,7 +5,7 @@
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useId, useRef } from "preact/hooks";
 
 import { offsetToShow, rowTop, totalHeight, visibleRange, type RowLayout } from "../core/rows";
 
@@ -27,7 +27,7 @@ export interface Sort {
   descending: boolean;
 }
 
-export interface VirtualTableProps<R> {
+interface VirtualTableProps<R> {
   label: string;
   columns: readonly Column<R>[];
   rows: readonly R[];
@@ -72,6 +72,9 @@ export function VirtualTable<R>(props: VirtualTableProps<R>) {
   useScrollState(scroller, top, height, props.memory);
   useActiveInView(scroller, layout, active, () => rows.findIndex((row) => rowKey(row) === active));
   const range = visibleRange(layout, top.value, height.value, EXTRA_ROWS);
+  const drawn = rows.slice(range.first, range.last);
+  const id = useId();
+  const activeRow = drawn.find((row) => rowKey(row) === active);
   const isAtEnd = rows.length > 0 && range.last === rows.length;
   useEffect(() => {
     if (isAtEnd) props.onEnd?.();
@@ -79,12 +82,12 @@ export function VirtualTable<R>(props: VirtualTableProps<R>) {
   const template = columns.map((column) => column.width).join(" ");
   return (
     <div class="table" role="grid" aria-label={props.label} aria-rowcount={rows.length + 1} aria-colcount={columns.length}
-      ref={scroller} tabIndex={0} aria-activedescendant={active ? rowId(active) : undefined}
+      ref={scroller} tabIndex={0} aria-activedescendant={activeRow && rowId(id, rowKey(activeRow))}
       aria-multiselectable={props.selected ? true : undefined} onKeyDown={(event) => onTableKey(event, props, height.peek())}>
       <TableHead {...props} template={template} />
       <div class="rows" role="rowgroup" style={{ height: `${totalHeight(layout)}px` }}>
-        {rows.slice(range.first, range.last).map((row, index) => (
-          <TableRow key={rowKey(row)} table={props} row={row} index={range.first + index} layout={layout} template={template} />
+        {drawn.map((row, index) => (
+          <TableRow key={rowKey(row)} id={rowId(id, rowKey(row))} table={props} row={row} index={range.first + index} layout={layout} template={template} />
         ))}
         {layout.detailIndex >= 0 && <Detail layout={layout} height={detailHeight}>{detail?.content}</Detail>}
       </div>
@@ -92,7 +95,7 @@ export function VirtualTable<R>(props: VirtualTableProps<R>) {
   );
 }
 
-const rowId = (key: string): string => `row-${key.replace(/\W/g, "-")}`;
+const rowId = (table: string, key: string): string => `${table}-${key.replace(/\s/g, "_")}`;
 
 function TableHead<R>(props: VirtualTableProps<R> & { template: string }) {
   return (
@@ -123,6 +126,7 @@ function HeadCell<R>({ column, sort, onSort }: HeadCellProps<R>) {
 }
 
 interface RowProps<R> {
+  id: string;
   table: VirtualTableProps<R>;
   row: R;
   index: number;
@@ -130,7 +134,7 @@ interface RowProps<R> {
   template: string;
 }
 
-function TableRow<R>({ table, row, index, layout, template }: RowProps<R>) {
+function TableRow<R>({ id, table, row, index, layout, template }: RowProps<R>) {
   const key = table.rowKey(row);
   const isActive = key === table.active;
   const isSelected = table.selected?.has(key) ?? false;
@@ -141,9 +145,9 @@ function TableRow<R>({ table, row, index, layout, template }: RowProps<R>) {
     height: `${layout.rowHeight}px`,
   };
   return (
-    <div id={rowId(key)} class={classes.filter(Boolean).join(" ")} role="row" aria-rowindex={index + 2} style={style}
+    <div id={id} class={classes.filter(Boolean).join(" ")} role="row" aria-rowindex={index + 2} style={style}
       aria-selected={table.selected ? isSelected : undefined}
-      onMouseDown={() => table.onActivate(key)} onDblClick={() => table.onOpen?.(row)}>
+      onMouseDown={() => table.onActivate(key)} onDblClick={(event) => !(event.target as Element).closest("a, button, input") && table.onOpen?.(row)}>
       {table.columns.map((column) => (
         <div key={column.id} role="gridcell" class={column.isNumber ? "num" : ""}>{column.cell(row, isActive)}</div>
       ))}

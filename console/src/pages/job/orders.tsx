@@ -1,12 +1,11 @@
 /** The dialogs that cancel, label and delete a job. */
 
-import { useSignal } from "@preact/signals";
-
 import { showHidden } from "../../core/hidden";
-import { ApiError, callApi } from "../../net/api";
+import { callApi } from "../../net/api";
 import type { JobSummary } from "../../net/types";
+import { announceCall, textsOf, useAttempt } from "../../ui/attempt";
 import { Confirm, Dialog } from "../../ui/dialog";
-import { announce, ErrorNotice, sentence } from "../../ui/notice";
+import { ErrorNotice } from "../../ui/notice";
 import type { JobStore } from "./data";
 import { changedLabels, labelText } from "./labels";
 
@@ -41,49 +40,33 @@ export function OrderDialog(props: OrderProps) {
 }
 
 async function cancel(store: JobStore, name: string): Promise<void> {
-  await order(() => callApi("POST", `${store.resource}:cancel`, { body: {} }), `${name} is being cancelled.`);
+  await announceCall(() => callApi("POST", `${store.resource}:cancel`, { body: {} }), `${name} is being cancelled.`);
   await store.reload();
 }
 
 async function remove(store: JobStore, name: string): Promise<void> {
-  if (await order(() => callApi("DELETE", store.resource), `${name} was deleted.`)) store.deleted.value = true;
-}
-
-async function order(call: () => Promise<unknown>, done: string): Promise<boolean> {
-  try {
-    await call();
-    announce("good", done);
-    return true;
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    announce("error", sentence(error.message));
-    return false;
-  }
+  if (await announceCall(() => callApi("DELETE", store.resource), `${name} was deleted.`)) store.deleted.value = true;
 }
 
 function LabelDialog({ store, labels, onClose, onDone }: OrderProps) {
-  const error = useSignal<ApiError | null>(null);
-  const submit = async (event: SubmitEvent): Promise<void> => {
-    event.preventDefault();
-    const text = String(new FormData(event.currentTarget as HTMLFormElement).get("labels") ?? "");
-    try {
+  const { problem, isBusy, run } = useAttempt();
+  const submit = (event: SubmitEvent): Promise<boolean> => {
+    const text = textsOf(event).labels ?? "";
+    return run(async () => {
       await callApi("POST", `${store.resource}:label`, { body: { labels: changedLabels(labels, text) } });
       onDone();
       onClose();
-    } catch (reason) {
-      if (!(reason instanceof ApiError)) throw reason;
-      error.value = reason;
-    }
+    });
   };
   return (
     <Dialog title="Labels" onClose={onClose}>
       <form onSubmit={(event) => void submit(event)}>
         <label for="job-labels">One label a line: KEY=VALUE</label>
         <p><textarea id="job-labels" name="labels" rows={6} cols={40} spellcheck={false} autofocus defaultValue={labelText(labels)} /></p>
-        {error.value && <ErrorNotice error={error.value} />}
+        {problem.value && <ErrorNotice error={problem.value} />}
         <footer class="actions">
           <button type="button" onClick={onClose}>Back</button>
-          <button type="submit" class="primary">Save</button>
+          <button type="submit" class="primary" disabled={isBusy.value}>Save</button>
         </footer>
       </form>
     </Dialog>

@@ -17,7 +17,7 @@ export function WaitingReason({ store, summary }: { store: JobStore; summary: Jo
   const since = formatSpan(waiting.since ?? summary.createTime, null, now.value);
   return (
     <Notice tone="info">
-      <strong>{waiting.reason}</strong>{waiting.queuePosition ? ` · number ${waiting.queuePosition} in the queue` : ""}{since && ` · ${since}`}
+      <strong>{waiting.reason}</strong>{waiting.queuePosition ? ` · number ${waiting.queuePosition} in the queue` : ""}{since && <span role="timer"> · {since}</span>}
       <p>{sentence(nameJobs(waiting.message))}</p>
       <Blockers store={store} names={waiting.blockers ?? []} areNodes={waiting.reason === "DRAINED"} />
       {waiting.change && (

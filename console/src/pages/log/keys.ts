@@ -1,7 +1,5 @@
 /** The keys of a log. */
 
-import { useMemo } from "preact/hooks";
-
 import { useKeys } from "../../ui/keys";
 import { nextTimes, setSwitch, setTimes, type LogChoices } from "./choices";
 import type { LogController } from "./controller";
@@ -14,7 +12,7 @@ function focusFind(): void {
 
 /** Bind the keys while the log is shown. */
 export function useLogKeys(controller: LogController, choices: LogChoices, onJump: () => void): void {
-  const bindings = useMemo(() => [
+  useKeys("Log", [
     { keys: "f", label: "Follow the end, or stop following", run: () => void controller.toggleFollow() },
     { keys: "/", label: "Find", run: focusFind },
     { keys: "Ctrl+F", label: "Find", run: focusFind },
@@ -28,6 +26,5 @@ export function useLogKeys(controller: LogController, choices: LogChoices, onJum
     { keys: "Home", label: "Beginning of the log", run: () => void controller.toStart() },
     { keys: "End", label: "End of the log", run: () => void controller.toEnd() },
     { keys: ":", label: "Go to a line or a time", run: onJump },
-  ], [controller, choices]);
-  useKeys("Log", bindings);
+  ]);
 }

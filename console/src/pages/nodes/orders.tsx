@@ -4,16 +4,17 @@ import { useSignal } from "@preact/signals";
 
 import { describeNotice, parseNotice } from "../../core/fleet";
 import { formatPlural } from "../../core/format";
-import { ApiError, callApi } from "../../net/api";
+import { callApi } from "../../net/api";
 import { isAdministrator } from "../../net/session";
 import type { Fleet, NodeOrdered, NodeSummary } from "../../net/types";
+import { useAttempt } from "../../ui/attempt";
 import { CopyButton } from "../../ui/copy";
 import { Dialog } from "../../ui/dialog";
 import { JobLink } from "../../ui/job_link";
 import { announce, ErrorNotice, Notice, sentence } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
 
-export type OrderWord = "drain" | "maintain" | "resume";
+type OrderWord = "drain" | "maintain" | "resume";
 
 export interface Order {
   word: OrderWord;
@@ -74,25 +75,18 @@ export function OrderDialog({ order, onClose, onDone }: DialogProps) {
   const { word, node } = order;
   const fleet = useResource(`order ${node.name}`, (signal) => callApi<Fleet>("GET", "/nodes", { signal }));
   const notice = useSignal(NOTICE);
-  const problem = useSignal<ApiError | null>(null);
-  const isBusy = useSignal(false);
+  const { problem, isBusy, run } = useAttempt();
   const jobs = fleet.value.value?.nodes.find((other) => other.name === node.name)?.jobs ?? node.jobs ?? [];
   const seconds = parseNotice(notice.value);
-  const give = async (event: Event): Promise<void> => {
+  const give = (event: Event): Promise<boolean> => {
     event.preventDefault();
-    isBusy.value = true;
-    try {
+    return run(async () => {
       const body = word === "maintain" ? { notice: `${seconds ?? 0}s` } : undefined;
       const answer = await callApi<NodeOrdered>("POST", `/nodes/${encodeURIComponent(node.name)}:${word}`, { body });
       announce("good", sentence(answer.message));
       onDone();
       onClose();
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      problem.value = error;
-    } finally {
-      isBusy.value = false;
-    }
+    });
   };
   return (
     <Dialog title={`${TITLES[word]}: ${node.name}`} onClose={onClose}>

@@ -22,7 +22,7 @@ export function EmptyQueue({ filter }: { filter: QueueFilter }) {
   if (isFiltering(filter)) {
     return (
       <div class="empty">
-        <p>No {filter.show === "all" ? "" : filter.show} job matches the filter.</p>
+        <p>{filter.show === "all" ? "No job" : `No ${filter.show} job`} matches the filter.</p>
         <p>
           <button type="button" onClick={() => setQuery(CLEAR)}>Clear the filter</button>{" "}
           {filter.show === "open" && <button type="button" onClick={() => setQuery({ show: "all", state: null })}>Search ended jobs too</button>}

@@ -78,11 +78,15 @@ interface RowsProps {
 
 function Rows({ model, selection, active, filter, orders, hasProjects }: RowsProps) {
   const isHovering = useSignal(false);
-  const isHeld = isHovering.value || selection.size > 0;
-  useEffect(() => model.setHeld(isHeld), [isHeld]);
   const rows = rowsOf(model);
+  const isEmpty = rows.length === 0;
+  const isHeld = isHovering.value || (selection.size > 0 && rows.some((row) => selection.has(row.uid)));
+  useEffect(() => model.setHeld(isHeld), [isHeld]);
+  useEffect(() => {
+    if (isEmpty) isHovering.value = false; // the pointer leaves a table that is no more without an event
+  }, [isEmpty]);
   if (!model.isLoaded.value) return model.error.value ? null : <p class="loading" role="status">Reading jobs…</p>;
-  if (rows.length === 0) return <EmptyQueue filter={filter} />;
+  if (isEmpty) return <EmptyQueue filter={filter} />;
   const opened = model.rows.value.get(orders.opened ?? "");
   return (
     <div class="hold" onPointerEnter={(event) => (isHovering.value = event.pointerType === "mouse")} onPointerLeave={() => (isHovering.value = false)}>
@@ -153,28 +157,24 @@ function compare(rows: readonly JobRow[]): void {
 }
 
 function useQueueKeys(model: QueueModel, selection: Selection, active: Signal<string | null>, explain: (row: JobRow) => void): void {
-  const bindings = useMemo(() => {
-    const row = (): JobRow | undefined => model.rows.peek().get(active.peek() ?? "");
-    const withRow = (run: (row: JobRow) => void) => () => {
-      const current = row();
-      if (current) run(current);
-    };
-    const move = (step: number) => () => {
-      const order = model.shown.peek();
-      const index = order.indexOf(active.peek() ?? "");
-      active.value = order[Math.min(order.length - 1, Math.max(0, index < 0 ? 0 : index + step))] ?? null;
-    };
-    return [
-      { keys: "/", label: "Search", run: () => document.getElementById("search")?.focus() },
-      { keys: "j", label: "Next row", run: move(1) },
-      { keys: "k", label: "Previous row", run: move(-1) },
-      { keys: "x", label: "Select the row", run: withRow((current) => selection.toggle(current.uid, false)) },
-      { keys: "X", label: "Select all rows since the last selected one", run: withRow((current) => selection.toggle(current.uid, true)) },
-      { keys: "Enter", label: "Open the job", run: withRow((current) => navigate(pathOf(current))) },
-      { keys: "w", label: "Why the job waits", run: withRow(explain) },
-      { keys: ".", label: "Actions of the row", run: withRow(openActions) },
-      { keys: "Escape", label: "Select nothing", run: () => selection.clear() },
-    ];
-  }, [explain]);
-  useKeys("Queue", bindings);
+  const withRow = (run: (row: JobRow) => void) => () => {
+    const row = model.rows.peek().get(active.peek() ?? "");
+    if (row) run(row);
+  };
+  const move = (step: number) => () => {
+    const order = model.shown.peek();
+    const index = order.indexOf(active.peek() ?? "");
+    active.value = order[Math.min(order.length - 1, Math.max(0, index < 0 ? 0 : index + step))] ?? null;
+  };
+  useKeys("Queue", [
+    { keys: "/", label: "Search", run: () => document.getElementById("search")?.focus() },
+    { keys: "j", label: "Next row", run: move(1) },
+    { keys: "k", label: "Previous row", run: move(-1) },
+    { keys: "x", label: "Select the row", run: withRow((row) => selection.toggle(row.uid, false)) },
+    { keys: "X", label: "Select all rows since the last selected one", run: withRow((row) => selection.toggle(row.uid, true)) },
+    { keys: "Enter", label: "Open the job", run: withRow((row) => navigate(pathOf(row))) },
+    { keys: "w", label: "Why the job waits", run: withRow(explain) },
+    { keys: ".", label: "Actions of the row", run: withRow(openActions) },
+    { keys: "Escape", label: "Select nothing", run: () => selection.clear() },
+  ]);
 }

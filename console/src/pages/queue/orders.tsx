@@ -1,14 +1,16 @@
 /** Orders for jobs of the queue: cancel several, and the list of actions of one. */
 
 import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 
 import { formatPlural, shorten } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { isEnded, isWaiting, jobIdOf } from "../../core/queue";
 import { submitPath } from "../../core/route";
-import { ApiError, callApi } from "../../net/api";
+import { callApi } from "../../net/api";
 import { maySubmit } from "../../net/session";
 import type { JobRow } from "../../net/types";
+import { announceCall } from "../../ui/attempt";
 import { Confirm, Dialog } from "../../ui/dialog";
 import { announce, sentence } from "../../ui/notice";
 import { pathOf } from "./columns";
@@ -35,14 +37,10 @@ export function openActions(row: JobRow): void {
 }
 
 async function cancel(rows: readonly JobRow[], project: string): Promise<void> {
-  try {
-    const body = { names: rows.map((row) => row.name) };
-    const answer = await callApi<{ results: CancelResult[] }>("POST", `/projects/${encodeURIComponent(project)}/jobs:cancel`, { body });
-    report(rows, answer.results);
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    announce("error", `The jobs were not cancelled: ${error.message}`);
-  }
+  const body = { names: rows.map((row) => row.name) };
+  const call = async (): Promise<void> =>
+    report(rows, (await callApi<{ results: CancelResult[] }>("POST", `/projects/${encodeURIComponent(project)}/jobs:cancel`, { body })).results);
+  await announceCall(call, "", "The jobs were not cancelled. ");
 }
 
 function report(rows: readonly JobRow[], results: readonly CancelResult[]): void {
@@ -56,6 +54,9 @@ const SHOWN_MAX = 8;
 
 export function OrderDialogs({ project, onExplain, onDone }: { project: string; onExplain: (row: JobRow) => void; onDone: () => void }) {
   const rows = toCancel.value;
+  useEffect(() => () => {
+    [toCancel.value, refused.value, actionsOf.value] = [null, [], null]; // a user who comes back gets no old question
+  }, []);
   return (
     <>
       {rows && (

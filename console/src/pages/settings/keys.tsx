@@ -2,10 +2,11 @@
 
 import { useSignal } from "@preact/signals";
 
-import { ApiError, callApi } from "../../net/api";
+import { callApi } from "../../net/api";
 import type { Keys, KeySummary } from "../../net/types";
+import { announceCall, textsOf, useAttempt } from "../../ui/attempt";
 import { Confirm } from "../../ui/dialog";
-import { announce, ErrorNotice, Notice, sentence } from "../../ui/notice";
+import { ErrorNotice } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
 import { Time } from "../../ui/time";
 import { Field, ROLES } from "./fields";
@@ -14,13 +15,8 @@ export function KeysTab() {
   const keys = useResource("keys", (signal) => callApi<Keys>("GET", "/keys", { signal }));
   const removing = useSignal<KeySummary | null>(null);
   const remove = async (key: KeySummary): Promise<void> => {
-    try {
-      await callApi("DELETE", `/keys/${encodeURIComponent(key.id)}`);
-      announce("good", `The key of ${key.email} is removed.`);
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      announce("error", `The key was not removed: ${error.message}`);
-    }
+    const call = (): Promise<unknown> => callApi("DELETE", `/keys/${encodeURIComponent(key.id)}`);
+    await announceCall(call, `The key of ${key.email} is removed.`, "The key was not removed. ");
     keys.reload();
   };
   const list = keys.value.value?.keys;
@@ -64,22 +60,15 @@ function KeyTable({ keys, onRemove }: { keys: readonly KeySummary[]; onRemove: (
 }
 
 function AddKey({ onAdded }: { onAdded: () => void }) {
-  const problem = useSignal("");
-  const submit = async (event: SubmitEvent): Promise<void> => {
-    event.preventDefault();
+  const { problem, isBusy, run } = useAttempt();
+  const submit = (event: SubmitEvent): Promise<boolean> => {
     const form = event.currentTarget as HTMLFormElement;
-    const fields = new FormData(form);
-    const text = (name: string): string => String(fields.get(name) ?? "").trim();
-    const body = { email: text("email"), publicKey: text("publicKey"), project: text("project") || "*", role: text("role") };
-    try {
-      await callApi("POST", "/keys", { body });
-      problem.value = "";
+    const texts = textsOf(event);
+    return run(async () => {
+      await callApi("POST", "/keys", { body: { ...texts, project: texts.project || "*" } });
       form.reset();
       onAdded();
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      problem.value = sentence(error.message);
-    }
+    });
   };
   return (
     <form class="make" aria-label="Add a key" onSubmit={(event) => void submit(event)}>
@@ -87,8 +76,8 @@ function AddKey({ onAdded }: { onAdded: () => void }) {
       <Field label="Project"><input name="project" autocomplete="off" placeholder="* is all projects" /></Field>
       <Field label="Role"><select name="role">{ROLES.map((role) => <option key={role}>{role}</option>)}</select></Field>
       <label class="form-field wide"><span>Public key (PEM)</span><textarea name="publicKey" required rows={4} spellcheck={false} placeholder="-----BEGIN PUBLIC KEY-----" /></label>
-      <button type="submit" class="primary">Add the key</button>
-      {problem.value && <Notice tone="error">{problem.value}</Notice>}
+      <button type="submit" class="primary" disabled={isBusy.value}>Add the key</button>
+      {problem.value && <ErrorNotice error={problem.value} />}
     </form>
   );
 }

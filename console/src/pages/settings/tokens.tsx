@@ -2,11 +2,12 @@
 
 import { useSignal } from "@preact/signals";
 
-import { ApiError, callApi } from "../../net/api";
+import { callApi } from "../../net/api";
 import type { ListedToken, MadeToken, Tokens } from "../../net/types";
+import { announceCall, textsOf, useAttempt } from "../../ui/attempt";
 import { CopyButton } from "../../ui/copy";
 import { Confirm, Dialog } from "../../ui/dialog";
-import { announce, ErrorNotice, Notice, sentence } from "../../ui/notice";
+import { ErrorNotice, Notice } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
 import { Time } from "../../ui/time";
 import { ROLES, Field } from "./fields";
@@ -16,13 +17,8 @@ export function TokensTab() {
   const made = useSignal<MadeToken | null>(null);
   const revoking = useSignal<ListedToken | null>(null);
   const revoke = async (token: ListedToken): Promise<void> => {
-    try {
-      await callApi("DELETE", `/tokens/${encodeURIComponent(token.id)}`);
-      announce("good", `The token ${token.name} is revoked.`);
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      announce("error", `The token was not revoked: ${error.message}`);
-    }
+    const call = (): Promise<unknown> => callApi("DELETE", `/tokens/${encodeURIComponent(token.id)}`);
+    await announceCall(call, `The token ${token.name} is revoked.`, "The token was not revoked. ");
     tokens.reload();
   };
   const list = tokens.value.value?.tokens.toReversed();
@@ -86,21 +82,14 @@ function MadeTokenDialog({ token, onClose }: { token: MadeToken; onClose: () => 
 }
 
 function MakeToken({ onMade }: { onMade: (token: MadeToken) => void }) {
-  const problem = useSignal("");
-  const submit = async (event: SubmitEvent): Promise<void> => {
-    event.preventDefault();
+  const { problem, isBusy, run } = useAttempt();
+  const submit = (event: SubmitEvent): Promise<boolean> => {
     const form = event.currentTarget as HTMLFormElement;
-    const fields = new FormData(form);
-    const text = (name: string): string | undefined => String(fields.get(name) ?? "").trim() || undefined;
-    const body = { name: text("name"), project: text("project"), role: text("role"), expires: text("expires") };
-    try {
+    const body = Object.fromEntries(Object.entries(textsOf(event)).filter(([, text]) => text));
+    return run(async () => {
       onMade(await callApi<MadeToken>("POST", "/tokens", { body }));
-      problem.value = "";
       form.reset();
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      problem.value = sentence(error.message);
-    }
+    });
   };
   return (
     <form class="make" aria-label="Make a token" onSubmit={(event) => void submit(event)}>
@@ -108,8 +97,8 @@ function MakeToken({ onMade }: { onMade: (token: MadeToken) => void }) {
       <Field label="Project"><input name="project" autocomplete="off" placeholder="* is all projects" /></Field>
       <Field label="Role"><select name="role">{ROLES.map((role) => <option key={role}>{role}</option>)}</select></Field>
       <Field label="Ends after"><input name="expires" class="short" autocomplete="off" placeholder="90d; empty: never" /></Field>
-      <button type="submit" class="primary">Make a token</button>
-      {problem.value && <Notice tone="error">{problem.value}</Notice>}
+      <button type="submit" class="primary" disabled={isBusy.value}>Make a token</button>
+      {problem.value && <ErrorNotice error={problem.value} />}
     </form>
   );
 }

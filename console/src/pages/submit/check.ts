@@ -9,7 +9,8 @@ import type { TextCheck } from "../../net/types";
 
 const PAUSE_MS = 150;
 
-export interface Checked {
+interface Checked {
+  project: string;
   text: string;
   location: string;
   answer: TextCheck;
@@ -31,6 +32,7 @@ export function useCheck(project: string, text: string, location: string): Check
   useEffect(() => {
     if (!project || !text.trim()) {
       last.value = null;
+      error.value = null;
       isChecking.value = false;
       return;
     }
@@ -40,7 +42,7 @@ export function useCheck(project: string, text: string, location: string): Check
       try {
         const answer = await callApi<TextCheck>("POST", `/projects/${encodeURIComponent(project)}/jobs:check`, { body: bodyOf(text, location), signal: stop.signal });
         if (stop.signal.aborted) return;
-        last.value = { text, location, answer };
+        last.value = { project, text, location, answer };
         error.value = null;
       } catch (problem) {
         if (stop.signal.aborted) return;

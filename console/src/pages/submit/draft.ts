@@ -2,7 +2,7 @@
 
 const KEY = "trainshed.draft";
 
-export interface Draft {
+interface Draft {
   text: string;
   location: string;
   /** Names the submission: sent again after a lost answer, it makes no second job. */

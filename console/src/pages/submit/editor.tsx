@@ -102,7 +102,8 @@ function diagnosticOf(text: string, problem: TextViolation, handle: EditorHandle
     to: Math.max(from, to),
     severity: "error",
     message: problem.accepted ? `${problem.message}\naccepted: ${problem.accepted}` : problem.message,
-    actions: edit ? [{ name: edit.title, apply: () => handle.apply(editOf(text, edit)) }] : [],
+    // the places are of `text`: a mark over a newer text repairs nothing
+    actions: edit ? [{ name: edit.title, apply: (view) => view.state.doc.toString() === text && handle.apply(editOf(text, edit)) }] : [],
   };
 }
 

@@ -4,15 +4,17 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
+import { formatPlural } from "../../core/format";
 import { jobPath, type Route } from "../../core/route";
 import { navigate, setQuery } from "../../core/router";
-import { editOf } from "../../core/text_ranges";
+import { editOf, withPlainEnds } from "../../core/text_ranges";
 import { ApiError, callApi } from "../../net/api";
 import { outage } from "../../net/connection";
 import { ALL_PROJECTS, project as shownProject, projects } from "../../net/project";
 import { maySubmit } from "../../net/session";
 import { readChoice, writeChoice } from "../../net/settings";
 import type { StoredJobName, TextEdit } from "../../net/types";
+import { useAttempt } from "../../ui/attempt";
 import { lazy } from "../../ui/lazy";
 import { NamedJobLink } from "../../ui/job_link";
 import { announce, ErrorNotice, Notice } from "../../ui/notice";
@@ -39,9 +41,8 @@ function useSubmitState() {
   const location = useSignal(draft?.location || LOCATION);
   const project = useSignal(firstProject());
   const about = useSignal<ComponentChildren>(draft?.text ? "The text that you typed before." : "");
-  const problem = useSignal<ApiError | null>(null);
   const requestId = useRef(draft?.requestId ?? newRequestId()).current;
-  const isBusy = useSignal(false);
+  const attempt = useAttempt();
   const editor = useRef<EditorHandle | null>(null);
   useEffect(() => writeDraft({ text: text.value, location: location.value, requestId }), [text.value, location.value]);
   useEffect(() => {
@@ -51,10 +52,10 @@ function useSubmitState() {
   const load = (loaded: LoadedText): void => {
     if (loaded.location) location.value = loaded.location;
     about.value = loaded.about;
-    if (editor.current) editor.current.setText(loaded.text);
-    text.value = loaded.text;
+    text.value = withPlainEnds(loaded.text);
+    editor.current?.setText(text.value);
   };
-  return { text, location, project, about, problem, requestId, isBusy, editor, load };
+  return { text, location, project, about, requestId, editor, load, ...attempt };
 }
 
 type SubmitState = ReturnType<typeof useSubmitState>;
@@ -65,43 +66,34 @@ function useTextOfAddress(route: Route, state: SubmitState): void {
   useEffect(() => {
     const [project, job] = (from ?? "").split("/");
     if (!project || !job) return;
+    let isLatest = true;
     state.project.value = project;
     loadJob(project, job, route.query.get("change") === "1").then(
-      (loaded) => (state.load(loaded), setQuery({ from: null, change: null })),
+      (loaded) => isLatest && (state.load(loaded), setQuery({ from: null, change: null })),
       (error: unknown) => {
         if (!(error instanceof ApiError)) throw error;
-        state.problem.value = error;
+        if (isLatest) state.problem.value = error;
       },
     );
+    return () => {
+      isLatest = false;
+    };
   }, [from]);
 }
 
 async function submit(state: SubmitState): Promise<void> {
-  if (state.isBusy.peek()) return;
-  state.isBusy.value = true;
-  state.problem.value = null;
-  try {
-    const body = { ...bodyOf(state.text.value, state.location.value), requestId: state.requestId };
-    const stored = await callApi<StoredJobName>("POST", `/projects/${encodeURIComponent(state.project.value)}/jobs`, { body });
-    writeChoice("submit.project", state.project.value);
-    writeDraft(null);
-    announce("good", <>Submitted <NamedJobLink project={stored.project} job={stored.job} name={stored.displayName} />.</>);
-    navigate(jobPath(stored.project, stored.job));
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    state.problem.value = error;
-  } finally {
-    state.isBusy.value = false;
-  }
+  const body = { ...bodyOf(state.text.value, state.location.value), requestId: state.requestId };
+  const stored = await callApi<StoredJobName>("POST", `/projects/${encodeURIComponent(state.project.value)}/jobs`, { body });
+  writeChoice("submit.project", state.project.value);
+  writeDraft(null);
+  announce("good", <>Submitted <NamedJobLink project={stored.project} job={stored.job} name={stored.displayName} />.</>);
+  navigate(jobPath(stored.project, stored.job));
 }
 
 export default function SubmitPage({ route }: { route: Route }) {
   const state = useSubmitState();
   const check = useCheck(maySubmit() ? state.project.value : "", state.text.value, state.location.value);
   useTextOfAddress(route, state);
-  useEffect(() => {
-    document.title = "Submit – Trainshed";
-  }, []);
   const answer = check.last.value?.answer;
   const use = (edit: TextEdit): void => {
     const checked = check.last.value;
@@ -136,18 +128,18 @@ function describeCheck(state: SubmitState, check: Check): string {
   if (!state.text.value.trim()) return "";
   if (!state.project.value) return "Name a project.";
   if (check.isChecking.value) return "Checking…";
-  const count = check.last.value?.answer.violations.length ?? 0;
-  if (count > 0) return `${count} ${count === 1 ? "problem" : "problems"}`;
-  return check.last.value ? "No problems." : "";
+  if (check.error.value || !check.last.value) return "";
+  const count = check.last.value.answer.violations.length;
+  return count > 0 ? formatPlural(count, "problem") : "No problems.";
 }
 
 function SubmitBar({ state, check }: { state: SubmitState; check: Check }) {
   const checked = check.last.value;
-  const isCurrent = checked?.text === state.text.value && checked.location === state.location.value;
+  const isCurrent = checked?.text === state.text.value && checked.location === state.location.value && checked.project === state.project.value;
   const isOk = isCurrent && checked.answer.valid && !checked.answer.start?.refused;
   const hasLocation = checked?.answer.kind !== "AI_PLATFORM_JOB";
   return (
-    <form class="bar-below" onSubmit={(event) => (event.preventDefault(), void submit(state))}>
+    <form class="bar-below" onSubmit={(event) => (event.preventDefault(), void state.run(() => submit(state)))}>
       <label class="field">project
         <input list="submit-projects" required value={state.project.value} onInput={(event) => (state.project.value = event.currentTarget.value.trim())} />
         <datalist id="submit-projects">{projects.value.map(({ id }) => <option key={id} value={id} />)}</datalist>

@@ -4,8 +4,9 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 
 import { jobResource } from "../../core/route";
-import { ApiError, callApi } from "../../net/api";
+import { callApi } from "../../net/api";
 import type { StoredDocument } from "../../net/types";
+import { useAttempt } from "../../ui/attempt";
 import { NamedJobLink } from "../../ui/job_link";
 import { announce, sentence } from "../../ui/notice";
 
@@ -79,24 +80,18 @@ export function Sources({ project, onLoad }: { project: string; onLoad: (loaded:
 
 function FromJob({ project, onLoad }: { project: string; onLoad: (loaded: LoadedText) => void }) {
   const name = useSignal("");
-  const problem = useSignal("");
-  const load = async (event: Event): Promise<void> => {
+  const { problem, run } = useAttempt();
+  const load = (event: Event): Promise<boolean> => {
     event.preventDefault();
     const parts = name.value.trim().split("/");
     const job = parts.pop() ?? "";
-    try {
-      onLoad(await loadJob(parts.pop() ?? project, job, false));
-      problem.value = "";
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      problem.value = sentence(error.message);
-    }
+    return run(async () => onLoad(await loadJob(parts.pop() ?? project, job, false)));
   };
   return (
     <form class="inline" onSubmit={(event) => void load(event)}>
       <input aria-label="From a job: its id, or PROJECT/ID" placeholder="from job: id" value={name.value} onInput={(event) => (name.value = event.currentTarget.value)} />
       <button type="submit" disabled={name.value.trim() === ""}>copy</button>
-      {problem.value && <span class="refusal" role="alert">{problem.value}</span>}
+      {problem.value && <span class="refusal" role="alert">{sentence(problem.value.message)}</span>}
     </form>
   );
 }
