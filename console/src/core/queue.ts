@@ -103,7 +103,7 @@ function hasText(row: JobRow, text: string): boolean {
 }
 
 /** Return the number of accelerators of all replicas together. */
-export function gpuCount(row: JobRow): number {
+function gpuCount(row: JobRow): number {
   return Object.values(row.gpus).reduce((sum, count) => sum + count, 0);
 }
 

@@ -31,7 +31,7 @@ export function isBetter(metric: StudyMetric, left: number, right: number): bool
 }
 
 /** Return whether a trial meets the limits of all metrics that have one; a missing value does not. */
-export function isSafe(trial: TrialSummary, metrics: readonly StudyMetric[]): boolean {
+function isSafe(trial: TrialSummary, metrics: readonly StudyMetric[]): boolean {
   return metrics.every((metric) => {
     if (metric.threshold === null || metric.threshold === undefined) return true;
     const value = trial.metrics[metric.id];
@@ -55,7 +55,7 @@ export function bestShare(rated: readonly Rated[], metric: StudyMetric, percent:
   return sorted.slice(0, Math.max(1, Math.ceil((sorted.length * percent) / 100)));
 }
 
-export type AxisKind = "value" | "log" | "category";
+type AxisKind = "value" | "log" | "category";
 
 /** One axis of parallel coordinates. */
 export interface StudyAxis {

@@ -7,9 +7,9 @@ export const DRAWN_MAX = 150;
 /** The most rows that are held; rows farther from the reader are forgotten. */
 export const HELD_MAX = 2400;
 /** A buffer is extended when fewer rows than this are left on one side of the drawn ones. */
-export const MARGIN = 200;
+const MARGIN = 200;
 /** The smallest height of the scrollbar's thumb, in pixels. */
-export const THUMB_MIN_PX = 24;
+const THUMB_MIN_PX = 24;
 
 /** A row of a buffer: rows are ordered by stamp, and `key` tells two rows of one stamp apart. */
 export interface StampedRow {

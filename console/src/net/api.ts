@@ -27,7 +27,7 @@ export class ApiError extends Error {
 
 export type QueryValue = string | number | boolean | null | undefined | readonly string[];
 
-export interface CallOptions {
+interface CallOptions {
   query?: Record<string, QueryValue>;
   /** Sent as JSON. */
   body?: unknown;

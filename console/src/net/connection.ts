@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 
-export interface Outage {
+interface Outage {
   /** When the first call failed, in milliseconds since 1970. */
   since: number;
 }

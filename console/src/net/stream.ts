@@ -8,17 +8,14 @@ import { signal } from "@preact/signals";
 import { parseEvent, type StreamEvent } from "../core/events";
 import { API, checkServer, isSignInRenewed, withQuery } from "./api";
 import { outage, pauseAfter, recoveries } from "./connection";
-import { csrfHeader, session } from "./session";
+import { csrfHeader, session, signInNeeded } from "./session";
 
 /** "idle": the page shows nothing that changes; "polling": the server has no stream left, so views read their data every 5 s. */
-export type Liveness = "idle" | "connecting" | "live" | "polling" | "reconnecting" | "paused";
+type Liveness = "idle" | "connecting" | "live" | "polling" | "reconnecting" | "paused";
 
-export type { StreamEvent };
-export type StreamHandler = (event: StreamEvent) => void;
+type StreamHandler = (event: StreamEvent) => void;
 
 export const liveness = signal<Liveness>("idle");
-/** When the last event or comment came, in milliseconds since 1970; 0 before the first. */
-export const lastHeard = signal(0);
 
 const POLL_MS = 5000;
 /** The server sends a comment every 15 s; a stream that is silent for longer is dead. */
@@ -104,7 +101,6 @@ async function readOnce(stop: AbortSignal): Promise<Outcome> {
   const silence = new AbortController();
   let timer = window.setTimeout(() => silence.abort(), SILENCE_MS);
   const heard = (): void => {
-    lastHeard.value = Date.now();
     clearTimeout(timer);
     timer = window.setTimeout(() => silence.abort(), SILENCE_MS);
   };
@@ -155,15 +151,19 @@ function dispatch(event: StreamEvent | null): void {
 async function poll(stop: AbortSignal): Promise<void> {
   liveness.value = "polling";
   await pause(POLL_MS, stop);
-  if (stop.aborted || outage.value !== null) return;
-  lastHeard.value = Date.now();
+  if (stop.aborted || outage.value !== null || signInNeeded.peek()) return;
   for (const set of handlers.values()) for (const handler of [...set]) handler({ type: "ready", data: null });
 }
 
 function pause(milliseconds: number, stop: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, milliseconds);
-    stop.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+    const end = (): void => {
+      clearTimeout(timer);
+      stop.removeEventListener("abort", end); // a page that polls for days waits often
+      resolve();
+    };
+    const timer = setTimeout(end, milliseconds);
+    stop.addEventListener("abort", end);
   });
 }
 

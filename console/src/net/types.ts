@@ -16,7 +16,3 @@ export interface QueueEvent {
 export interface JobStreamEvent {
   summary: JobSummary;
 }
-
-export interface LogStreamEvent {
-  total: number;
-}

@@ -7,7 +7,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { showHidden } from "../core/hidden";
 import type { ApiError } from "../net/api";
 
-export type Tone = "info" | "good" | "warning" | "error";
+type Tone = "info" | "good" | "warning" | "error";
 
 /** Each tone has a sign besides its colour. */
 const SIGNS: Readonly<Record<Tone, string>> = { info: "ℹ", good: "✓", warning: "▲", error: "✕" };

@@ -28,7 +28,7 @@ export function Header({ store, summary, document }: HeaderProps) {
   const content = document.value.value;
   const labels = Object.entries((content?.document.labels ?? {}) as Record<string, unknown>);
   return (
-    <header class="job-head">
+    <header>
       <div class="job-title">
         <h1>{showHidden(summary.displayName)}</h1>
         <StateMark state={summary.state} />

@@ -2,7 +2,7 @@
 
 import { parseLine, type Run } from "../../core/ansi";
 
-export interface Piece {
+interface Piece {
   readonly text: string;
   readonly classes: string;
   /** Whether the piece is part of a hit of the search. */

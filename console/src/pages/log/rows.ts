@@ -82,7 +82,7 @@ function sinceText(ms: number): string {
 }
 
 /** A target that a user typed: a line's number, or a time as a stamp. */
-export type JumpTarget = { line: number } | { stamp: string };
+type JumpTarget = { line: number } | { stamp: string };
 
 /** Return what "998,112", "14:02:10" or "2026-11-29T14:02" names; null for another text.
  *

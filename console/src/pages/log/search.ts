@@ -16,7 +16,7 @@ export interface LogQuery {
 }
 
 /** The reader's line: its number, and its share of the log. */
-export interface SearchStart {
+interface SearchStart {
   readonly number: number;
   readonly share: number;
 }

@@ -45,7 +45,7 @@ function Why({ row, isActive, orders }: { row: JobRow; isActive: boolean; orders
   const isOpen = orders.opened === row.uid;
   return (
     <>
-      <button type="button" class="link why" tabIndex={stop(isActive)} aria-expanded={isOpen} onClick={() => orders.explain(row)}>
+      <button type="button" class="link" tabIndex={stop(isActive)} aria-expanded={isOpen} onClick={() => orders.explain(row)}>
         {isOpen ? "less" : "why"}
       </button>
       {" "}

@@ -7,7 +7,7 @@ import { batch, signal } from "@preact/signals";
 
 import { countDifferences, ENDED_STATES, isEnded, orderRows, rowMatcher, type QueueFilter } from "../../core/queue";
 import { ApiError, callApi, type QueryValue } from "../../net/api";
-import type { StreamEvent } from "../../net/stream";
+import type { StreamEvent } from "../../core/events";
 import type { JobList, JobRow, QueueEvent } from "../../net/types";
 
 const OPEN_PAGE = 5000;

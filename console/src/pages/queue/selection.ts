@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 
-export const SELECTED_MAX = 500;
+const SELECTED_MAX = 500;
 
 export class Selection {
   readonly uids = signal<ReadonlySet<string>>(new Set());

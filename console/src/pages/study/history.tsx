@@ -76,7 +76,7 @@ export function History({ view }: { view: StudyView }) {
 function Legend({ view, index }: { view: StudyView; index: number | null }) {
   const one = index === null ? undefined : view.rated[index];
   return (
-    <p class="hint legend-line">
+    <p class="hint">
       <span class="key-ended" aria-hidden="true">●</span> ended by itself <span class="key-early" aria-hidden="true">○</span> stopped early{" "}
       <span class="key-best" aria-hidden="true">━</span> best so far
       {one && <span> · trial {one.trial.number}: {formatNumber(one.value, 6)}</span>}

@@ -63,5 +63,5 @@ export function Plot({ options, data, height, label, version }: PlotProps) {
     return () => (sizes.disconnect(), made.destroy(), (plot.current = null));
   }, [version, dark, height]);
   useEffect(() => plot.current?.setData(data), [data]);
-  return <div class="plot" role="img" aria-label={label} ref={parent} />;
+  return <div role="img" aria-label={label} ref={parent} />;
 }

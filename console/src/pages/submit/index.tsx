@@ -111,7 +111,7 @@ export default function SubmitPage({ route }: { route: Route }) {
             checkedText={check.last.value?.text ?? ""} onReady={(handle) => (state.editor.current = handle)} />
           <SubmitBar state={state} check={check} />
         </div>
-        <div class="right">
+        <div>
           {state.problem.value && <ErrorNotice error={state.problem.value} />}
           {check.error.value && <ErrorNotice error={check.error.value} />}
           {!answer && <p class="hint">The server checks the text while you type: its problems, machines, price, and whether it would start now. Nothing is stored before you submit.</p>}
