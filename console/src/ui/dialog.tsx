@@ -14,12 +14,14 @@ interface DialogProps {
 export function Dialog({ title, onClose, children, closable = true }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
+  const isLeaving = useRef(false);
   // before the next key, which is for the dialog
   useLayoutEffect(() => {
-    const before = document.activeElement;
-    element.current?.showModal();
+    const dialog = element.current;
+    dialog?.showModal();
     return () => {
-      if (before instanceof HTMLElement && before.isConnected) before.focus();
+      isLeaving.current = true;
+      dialog?.close(); // which gives the focus back: as long as the dialog is open, nothing else can have it
     };
   }, []);
   const cancel = (event: Event): void => {
@@ -27,7 +29,11 @@ export function Dialog({ title, onClose, children, closable = true }: DialogProp
     if (closable) onClose();
   };
   /** A browser closes a dialog at the second Escape, whatever the page does at the first. */
-  const closed = (): void => (closable ? onClose() : element.current?.showModal());
+  const closed = (): void => {
+    if (isLeaving.current) return;
+    if (closable) onClose();
+    else element.current?.showModal();
+  };
   return (
     <dialog ref={element} aria-labelledby={id} onCancel={cancel} onClose={closed} onClick={(event) => closable && event.target === element.current && onClose()}>
       <div class="dialog">
