@@ -14,7 +14,9 @@ GCLOUD = shutil.which("gcloud")
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed"),
+    pytest.mark.skipif(
+        GCLOUD is None, reason="gcloud is not installed: put the Google Cloud SDK on PATH"
+    ),
 ]
 
 

@@ -136,7 +136,7 @@ def test_the_man_page_has_every_verb(trainshed):
 
 def test_man_reads_the_page_without_an_error():
     if shutil.which("man") is None:
-        pytest.skip("man is not installed")
+        pytest.skip("man is not installed (apt install man-db)")
     environ = {**os.environ, "MANWIDTH": "100"}
     words = [shutil.which("man"), "-l", MAN_PAGE]
     process = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
@@ -145,7 +145,7 @@ def test_man_reads_the_page_without_an_error():
 
 def test_the_man_page_is_shown_by_man_on_a_terminal():
     if shutil.which("man") is None:
-        pytest.skip("man is not installed")
+        pytest.skip("man is not installed (apt install man-db)")
     words = [sys.executable, "-m", "trainshed.cli.main", "man"]
     with Terminal(words, env={**os.environ, "PAGER": "cat", "MANPAGER": "cat"}) as terminal:
         assert terminal.wait() == 0

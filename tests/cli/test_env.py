@@ -308,7 +308,7 @@ storage.Client(project='demo').bucket('b').exists()
 
 @pytest.mark.full  # conformance/test_over_https.py sets what is printed
 @pytest.mark.slow
-@pytest.mark.skipif(not SDK_PYTHON.exists(), reason="Google's clients are not installed")
+@pytest.mark.skipif(not SDK_PYTHON.exists(), reason="make test installs Google's clients")
 def test_the_vertex_sdk_takes_the_lines_of_python(trainshed, server, grpc_server, data, tmp_path):
     note, recorder = grpc_server
     server.note(data, **note)

@@ -14,7 +14,9 @@ CLUSTER = ("--distributed", "--worker-count", "1", "--parameter-server-count", "
 LISTENS = f"import socket\nserver = socket.create_server(('', 6379))\n{TELL}"
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or bool(try_network(USERS)), reason="needs root, slirp4netns")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or bool(try_network(USERS)), reason="run as root; apt install slirp4netns"
+)
 def test_replicas_of_a_local_run_may_each_have_a_network(trainshed, trainer):
     trainer(LISTENS)
     run = trainshed(*TRAIN, *CLUSTER, "--network", "job")

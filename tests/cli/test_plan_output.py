@@ -77,7 +77,7 @@ def test_words_come_first_then_the_table(plan):
 
 
 def test_the_page_needs_nothing_else_and_a_refused_plan_leaves_no_file(plan, tmp_path):
-    pytest.importorskip("matplotlib", reason="trainshed[plan] is not installed")
+    pytest.importorskip("matplotlib", reason="make test installs trainshed[plan]")
     assert plan("--png", "plan.png", "--html", "plan.html", "--what-if", "gpus=8").code == 0
     assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "plan.html").read_text()
@@ -95,7 +95,7 @@ def test_the_page_needs_nothing_else_and_a_refused_plan_leaves_no_file(plan, tmp
 
 
 def test_the_picture_leaves_out_what_was_refused_and_has_a_colour_for_a_line(plan, monkeypatch):
-    figure = pytest.importorskip("matplotlib.figure", reason="trainshed[plan] is not installed")
+    figure = pytest.importorskip("matplotlib.figure", reason="make test installs trainshed[plan]")
     drawn = []
     monkeypatch.setattr(figure.Figure, "savefig", lambda self, *_, **__: drawn.append(self))
     assert plan("--what-if", "gpus=8,16,32,64,100000", "--png", "plan.png").code == 0

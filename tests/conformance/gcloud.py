@@ -12,7 +12,9 @@ import pytest
 GCLOUD = shutil.which("gcloud")
 HERE = Path(__file__).parent
 
-needs_gcloud = pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed")
+needs_gcloud = pytest.mark.skipif(
+    GCLOUD is None, reason="no gcloud: put the Google Cloud SDK on PATH"
+)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ environment = "tests"
 #: With a hosts file of its own; only root may mount, and take port 443.
 FRONTED = ("unshare", "-m", "--propagation", "private", "sh", "-c")
 MOUNT = 'mount --bind "$HOSTS" /etc/hosts && exec "$@"'
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="port 443 and a mount are root's")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="run as root: port 443, a mount")
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed"),
+    pytest.mark.skipif(shutil.which("gcloud") is None, reason="no gcloud: put its SDK on PATH"),
 ]
 
 TRAINSHED = Path(sys.executable).parent / "trainshed"

@@ -92,7 +92,7 @@ def test_objects_are_printed(real_gcloud, tree, uri):
 
 
 @pytest.mark.full
-@pytest.mark.skipif(shutil.which("gsutil") is None, reason="gsutil is not installed")
+@pytest.mark.skipif(shutil.which("gsutil") is None, reason="no gsutil: put gcloud's SDK on PATH")
 def test_gsutil_works_by_what_env_prints(server, tree, own_folder, tmp_path):
     """gsutil hands its commands to gcloud storage, by the settings file that env names."""
     (tmp_path / "token").write_text(server.token)

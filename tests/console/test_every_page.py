@@ -130,7 +130,9 @@ def test_a_narrow_window_and_large_text_need_no_sideways_scrolling(simulated, vi
 def test_every_call_of_a_page_is_a_documented_route_with_a_command(called):
     """A page shows nothing that no public route and no command gives."""
     if len(called) < 20:
-        pytest.skip("the tests of the pages, whose requests it needs, did not run")
+        pytest.skip(
+            "the tests of the pages, whose requests it needs, did not run: run the whole folder"
+        )
     root = "/trainshed/v1"
     calls = {(method, path.partition("?")[0]) for method, path in called}
     native = {(method, path.removeprefix(root)) for method, path in calls if path.startswith(root)}

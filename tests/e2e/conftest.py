@@ -32,7 +32,7 @@ def _walls(request):
 @pytest.fixture(scope="session")
 def postgres():
     if bin_folder() is None:
-        pytest.skip("PostgreSQL is not installed")
+        pytest.skip("PostgreSQL is not installed (apt install postgresql)")
     with running_postgres() as server:
         yield server
 

@@ -17,7 +17,7 @@ def small_disk(place, mib):
     if os.geteuid() != 0 or not _mount(
         "-t", "tmpfs", "-o", f"size={mib}m,mode=700", "tmpfs", place
     ):
-        pytest.skip("only root may mount")
+        pytest.skip("only root may mount: run the tests as root")
     try:
         yield place
     finally:
@@ -44,7 +44,7 @@ def full(ballast):
 def read_only(place):
     """Nothing below can be opened for writing; what is open already is not affected."""
     if os.geteuid() != 0 or not _mount("--bind", place, place):
-        pytest.skip("only root may mount")
+        pytest.skip("only root may mount: run the tests as root")
     try:
         assert _mount("-o", "remount,bind,ro", place)
         yield
@@ -56,7 +56,7 @@ def read_only(place):
 def away(place):
     """It is empty, as before its file system was mounted; what is open already is not affected."""
     if os.geteuid() != 0 or not _mount("-t", "tmpfs", "tmpfs", place):
-        pytest.skip("only root may mount")
+        pytest.skip("only root may mount: run the tests as root")
     try:
         yield
     finally:

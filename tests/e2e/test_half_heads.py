@@ -21,7 +21,7 @@ def enough_descriptors():
     """Here the other ends are open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 2 * HALF_HEADS:
-        pytest.skip(f"this process may open {hard} files, and the test needs {2 * HALF_HEADS}")
+        pytest.skip(f"this process may open {hard} files of {2 * HALF_HEADS}: raise ulimit -Hn")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * HALF_HEADS), hard))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -95,7 +95,7 @@ def test_the_one_replica_that_hangs_is_named(hung):
     assert all("workerpool1-0" in words for words in warned)
 
 
-@pytest.mark.skipif(stacks_argv(os.getpid()) is None, reason="py-spy is not installed")
+@pytest.mark.skipif(stacks_argv(os.getpid()) is None, reason="make test installs py-spy")
 def test_its_log_shows_what_it_was_doing(hung):
     server, name, _, _ = hung
     (event,) = fleet.story(server, name, "HUNG")

@@ -24,7 +24,7 @@ PROGRAMS = ("sh", "cat", "id", "env", "sleep", "touch", "stat", "df", "ls", "mkd
 def why_not() -> str:
     """What keeps a daemon from being started here; empty where nothing does."""
     if os.geteuid() != 0:
-        return "a docker daemon of one's own needs root"
+        return "a docker daemon of one's own needs root: run the tests as root"
     absent = [name for name in ("docker", "dockerd", "containerd", "runc") if not program(name)]
     return f"not installed (apt install docker.io): {', '.join(absent)}" if absent else ""
 

@@ -18,7 +18,7 @@ ENTER = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
 def why_not() -> str:
     """What keeps a root of one's own from being made here; empty where nothing does."""
     if os.geteuid() != 0:
-        return "a root folder of one's own needs root"
+        return "a root folder of one's own needs root: run the tests as root"
     absent = [name for name in ("unshare", "mount", "chroot") if not shutil.which(name)]
     if absent:
         return f"not installed: {', '.join(absent)}"

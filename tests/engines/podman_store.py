@@ -40,7 +40,7 @@ rootless_storage_path = "{folder}/graph"
 def why_not(uid):
     """What keeps podman from being used here; empty where nothing does."""
     if os.geteuid() != ROOT:
-        return "a podman of one's own needs root"
+        return "a podman of one's own needs root: run the tests as root"
     needed = ("podman", "runc", *(("newuidmap", "slirp4netns") if uid else ()))
     absent = [name for name in needed if not program(name)]
     packages = "podman uidmap slirp4netns"

@@ -93,7 +93,7 @@ def locks_as_nobody(directory, *uuids):
         return answers.read()
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become two users")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become two users: run as root")
 def test_two_users_exclude_each_other_whoever_made_the_lock_file(open_to_all):
     """Also where fs.protected_regular is set: what is there is opened without O_CREAT."""
     device_locks.try_lock(open_to_all, "free", ME).close()

@@ -276,7 +276,7 @@ for port in PORTS:
 @pytest.mark.parametrize("refuses", [True, False])
 def test_landlock_refuses_the_ports_of_the_server_where_the_settings_say_so(refuses, root, mark):
     if landlock.version() < landlock.TCP_SINCE:
-        pytest.skip("this kernel's Landlock has no rules for TCP")
+        pytest.skip("this kernel's Landlock has no rules for TCP: Linux 6.7 and newer have")
     isolation = isolation_of("landlock")._replace(refuses_ports=refuses)
     engine = engine_at(root, isolation=isolation, pass_env=())
     with ExitStack() as held:
@@ -349,7 +349,7 @@ for path in os.environ["NODES"].split():
 def test_the_node_of_another_job_s_gpu_cannot_be_opened(tmp_path, monkeypatch):
     """The nodes are /dev/null by other names: what counts is who may open which."""
     if os.geteuid():
-        pytest.skip("only root makes device nodes")
+        pytest.skip("only root makes device nodes: run the tests as root")
     isolation_of("users")
     dev = tmp_path / "dev"
     dev.mkdir()
@@ -358,7 +358,7 @@ def test_the_node_of_another_job_s_gpu_cannot_be_opened(tmp_path, monkeypatch):
             os.mknod(dev / f"nvidia{number}", 0o020666, os.makedev(1, 3))
             (dev / f"nvidia{number}").chmod(0o666)
     except PermissionError:
-        pytest.skip("device nodes may not be made here")
+        pytest.skip("device nodes may not be made here: run the tests outside of a container")
     view = ReplicaView(
         "users",
         writes=(str(dev),),

@@ -127,7 +127,7 @@ setup(name="trainer", version="0.1", packages=["trainer"])
 PROCESSES_MAX = 100
 
 
-@pytest.mark.skipif(not offers("pids"), reason="no pids cgroup here")
+@pytest.mark.skipif(not offers("pids"), reason="no pids cgroup here: run the tests as root")
 @pytest.mark.parametrize(
     "mode",
     [  # one cgroup, whatever the walls

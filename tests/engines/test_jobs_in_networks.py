@@ -111,7 +111,7 @@ def test_two_jobs_of_one_port_and_one_meeting_place_are_two_worlds(layout, root,
 
 
 @pytest.mark.full
-@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="make test installs PyTorch")
 @pytest.mark.parametrize("layout", [NetworkLayout.REPLICA, NetworkLayout.JOB])
 def test_two_torchruns_of_one_port_and_one_rendezvous_are_two_worlds(layout, root, mark):
     codes = {word: TORCHRUN.format(host="replica-0", script=MEMBERS, word=word) for word in JOBS}
@@ -162,7 +162,7 @@ ray.shutdown()
 
 
 @pytest.mark.full
-@pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="Ray is not installed")
+@pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="make test installs Ray")
 def test_ray_runs_on_three_replicas_of_one_machine(root, mark):
     """It has one port for all nodes, and each node has several more at fixed places."""
     engine = launch_in_network(root, mark, RAY, RAY, RAY, layout=NetworkLayout.REPLICA)

@@ -21,7 +21,7 @@ from trainshed.engines.kubernetes.api.client import Client, connect
 from trainshed.engines.kubernetes.api.errors import ApiAway, ApiRefused
 from trainshed.engines.kubernetes.api.transport import Transport
 
-pytest.importorskip("kubernetes", reason="the extra `kubernetes` is not installed")
+pytest.importorskip("kubernetes", reason="make test installs the extra `kubernetes`")
 from trainshed.engines.kubernetes.api.library import ConfigurationSource
 
 #: Too short to look like a token.

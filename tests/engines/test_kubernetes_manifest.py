@@ -150,7 +150,9 @@ def test_the_schema_refuses_other_fields(schema):
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", REQUESTS)
 def test_kubernetes_accepts_every_field_of_jobs_pods_and_secrets(name, version):
-    validate = pytest.importorskip("kubernetes_validate").validate
+    validate = pytest.importorskip(
+        "kubernetes_validate", reason="kubernetes-validate is not installed; make test installs it"
+    ).validate
     request = REQUESTS[name]
     validate(compose_secret(request, "s"), version, strict=True)
     for job in compose_jobset(request)["spec"]["replicatedJobs"]:

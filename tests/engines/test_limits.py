@@ -34,10 +34,12 @@ def enforces(limits):
 
 
 limits_memory = pytest.mark.skipif(
-    not enforces(ReplicaLimits(memory_bytes=MIB * 100)), reason="no memory cgroup here"
+    not enforces(ReplicaLimits(memory_bytes=MIB * 100)), reason="no memory cgroup here: run as root"
 )
-limits_pids = pytest.mark.skipif(not cgroups.offers("pids"), reason="no pids cgroup here")
-limits_cpu = pytest.mark.skipif(not enforces(ReplicaLimits(cpus=1.0)), reason="no cpu cgroup here")
+limits_pids = pytest.mark.skipif(not cgroups.offers("pids"), reason="no pids cgroup: run as root")
+limits_cpu = pytest.mark.skipif(
+    not enforces(ReplicaLimits(cpus=1.0)), reason="no cpu cgroup: run as root"
+)
 
 
 @limits_memory

@@ -12,7 +12,7 @@ from trainshed.engines.isolation.mounts import GCS, allowed, private_mounts, wri
 
 NAME = "cmle-training-workerpool0-0123456789-0"
 
-may_mount = pytest.mark.skipif(not allowed(), reason="no right to mount here")
+may_mount = pytest.mark.skipif(not allowed(), reason="no right to mount: run the tests as root")
 
 
 def inside(enter, code, tmp_path):

@@ -270,7 +270,9 @@ def test_replicas_of_a_job_reach_each_other_by_address_and_by_name(mode, layout,
 def test_names_are_resolved_by_the_resolver_of_the_machine(layout, root, mark):
     servers = [address for address in name_servers() if not address.startswith("127.")]
     if not servers:
-        pytest.skip("the machine has no name server but one on its loopback")
+        pytest.skip(
+            "the machine's name servers are on its loopback: name another in /etc/resolv.conf"
+        )
     code = "import socket; print(socket.gethostbyname('data.example.com'))"
     with answering(servers[0], "192.0.2.77"):
         assert ended(launch_in_network(root, mark, code, layout=layout)).outcome.exit_code == 0

@@ -153,7 +153,7 @@ def folder():
         yield path
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user: run as root")
 def test_jobs_of_a_server_that_is_a_user_have_networks(folder):
     if why := try_network(SANDBOX):
         pytest.skip(f"no network of a job's own here: {why}")

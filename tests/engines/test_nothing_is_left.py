@@ -266,7 +266,7 @@ def has_leaves():
     return home is not None and writable(home)
 
 
-@pytest.mark.skipif(not has_leaves(), reason="no writable cgroup2 directory here")
+@pytest.mark.skipif(not has_leaves(), reason="no writable cgroup2 directory: run as root")
 def test_what_a_launcher_killed_with_its_supervisor_has_left_is_ended_by_the_next_one(
     mark, tmp_path, monkeypatch
 ):

@@ -137,7 +137,7 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes networks")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes networks: run as root")
 def test_a_process_in_a_network_of_its_own_is_found_by_the_table_of_that():
     argv = [sys.executable, "-c", ALONE]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:

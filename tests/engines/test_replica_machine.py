@@ -253,7 +253,7 @@ echo "status $?"
 def test_what_a_place_has_on_the_machine_is_read_and_not_written(tmp_path):
     """A machine with datasets in /workspace shows them, and keeps them as they are."""
     if not allowed():
-        pytest.skip("no right to mount here")
+        pytest.skip("no right to mount: run the tests as root")
     place, own, skeleton = (tmp_path / name for name in ("place", "own", "skeleton"))
     for path in (place, own, skeleton):
         path.mkdir()
@@ -287,7 +287,7 @@ def interpreter_of(kind, tmp_path_factory):
     if kind == "an old one":
         paths = sorted(Path.home().glob(".pyenv/versions/3.[678].*/bin/python"))
         if not paths:
-            pytest.skip("no old Python here")
+            pytest.skip("no old Python here: install one with pyenv")
         return paths[0]
     path = tmp_path_factory.mktemp("environments") / "whole"
     subprocess.run([sys.executable, "-m", "venv", path], check=True)
@@ -298,7 +298,7 @@ def interpreter_of(kind, tmp_path_factory):
 def test_home_can_be_written_beside_what_is_shown_of_the_servers_own_home(mode, run):
     """A server keeps libraries in its own ~/.cache, and an interpreter may lie in its home."""
     if os.geteuid() or Path.home() != Path("/root"):
-        pytest.skip("needs a server whose home is /root")
+        pytest.skip("needs a server whose home is /root: run the tests as root with HOME=/root")
     directory = Path(
         tempfile.mkdtemp(prefix="trainshed-test-", dir=make_folder(Path.home() / ".cache"))
     )

@@ -188,5 +188,5 @@ def test_torch_and_its_data_loader_come_to_the_same(mode, run):
 @pytest.mark.parametrize("mode", WALLS)
 def test_pip_builds_an_extension_with_a_compiler(mode, run):
     if shutil.which("gcc") is None:
-        pytest.skip("no gcc on this machine")
+        pytest.skip("gcc is not installed (apt install gcc)")
     assert run(mode, COMPILES) == "part"

@@ -27,7 +27,9 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(server, 0)[1]))
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="mounts /proc")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("unshare"), reason="run as root: mounts /proc"
+)
 def test_a_server_whose_parent_is_hidden_is_no_job():
     """The unit has ProtectProc=invisible: each order of the server was refused as a job's."""
     argv = ["unshare", "-m", "-p", "-f", "--mount-proc", sys.executable, "-c", HIDDEN]

@@ -168,7 +168,7 @@ def small_disk(tmp_path):
     place = tmp_path / "disk"
     place.mkdir()
     if os.geteuid() != 0 or mount("-t", "tmpfs", "-o", "size=8m", "tmpfs", place):
-        pytest.skip("only root may mount")
+        pytest.skip("only root may mount: run the tests as root")
     yield place
     subprocess.run([program("umount"), "--lazy", place], check=True)
 

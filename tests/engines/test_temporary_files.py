@@ -114,7 +114,7 @@ print(sum(float(batch.sum()) for (batch,) in DataLoader(data, batch_size=2, num_
 
 
 @pytest.mark.full
-@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="make test installs PyTorch")
 def test_workers_of_a_data_loader_give_their_batches(deep, mark):
     engine = launch(deep, mark, LOADS)
     assert ended(engine).outcome.exit_code == 0, texts(deep)

@@ -30,9 +30,9 @@ def test_one_line_of_json_is_all_it_prints():
 
 @pytest.mark.full
 def test_a_device_that_is_not_there_is_a_failure():
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    torch = pytest.importorskip("torch", reason="torch is not installed; make test installs it")
     if torch.cuda.is_available():
-        pytest.skip("there is a GPU here")
+        pytest.skip("there is a GPU here: the test is for machines without one")
     assert steps("--device", "cuda", "--steps", "1").returncode != 0
 
 

@@ -38,7 +38,7 @@ def whole(request, tmp_path_factory):
 
 
 def weights(job_dir):
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    torch = pytest.importorskip("torch", reason="torch is not installed; make test installs it")
     newest = max(job_dir.glob("checkpoint-*.pt"))
     return torch.load(newest, weights_only=True)["model"]
 

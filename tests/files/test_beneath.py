@@ -22,7 +22,7 @@ WAYS = [
 @pytest.fixture(params=WAYS)
 def way(request, monkeypatch):
     if request.param is beneath.by_kernel and beneath._resolve() is not beneath.by_kernel:
-        pytest.skip("this kernel, or its guard, has no openat2")
+        pytest.skip("this kernel, or its guard, has no openat2: use Linux 5.6 or newer")
     monkeypatch.setattr(beneath, "_resolve", lambda: request.param)
 
 

@@ -117,7 +117,9 @@ def test_a_name_that_no_host_can_have_gets_no_tunnel(host):
 def test_no_tunnel_leads_to_an_address_of_the_machines_own_interfaces():
     own = address_towards("192.0.2.1")
     if own is None:
-        pytest.skip("this machine has a loopback interface only")
+        pytest.skip(
+            "this machine has a loopback interface only: run the tests where there is a network"
+        )
     assert tunnel_to(own, 80, {}).status == 403
     assert tunnel_to(own, 80, {"https_proxy": "http://proxy.invalid:1"}).status == 403
 
@@ -235,7 +237,9 @@ def address_towards(host):
         return probe.getsockname()[0]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a socket to another user")
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root gives a socket to another user: run the tests as root"
+)
 def test_a_tunnels_socket_belongs_to_the_user_who_asked_for_it():
     with socket_as(12345, socket.AF_INET, socket.SOCK_STREAM, 0) as theirs:
         assert os.fstat(theirs.fileno()).st_uid == 12345

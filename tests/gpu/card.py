@@ -97,7 +97,7 @@ def real():
 def fake(folder, names=(H100, H100)):
     """A machine with GPUs of these names that are our own; skips where it cannot be had."""
     if os.geteuid():
-        pytest.skip("only root can plug in GPUs that do not exist")
+        pytest.skip("only root can plug in GPUs that do not exist: run the tests as root")
     if not shutil.which("cc"):
         pytest.skip("there is no C compiler (apt install gcc libc6-dev) for the driver")
     # programs of other users go in and out here

@@ -69,9 +69,9 @@ def torch_device():
     if not cards.IS_REAL:
         return "cpu"
     if find_spec("torch") is None:
-        pytest.skip("torch is not installed here")
+        pytest.skip("torch is not installed; make test-gpu installs it")
     code = "import sys, torch; sys.exit(not torch.cuda.is_available())"
     # in a process of its own: this one must not become a program on the GPU
     if subprocess.run((sys.executable, "-c", code), check=False).returncode:
-        pytest.skip("torch cannot use CUDA here")
+        pytest.skip("torch cannot use CUDA here: install a driver that its CUDA accepts")
     return "cuda"

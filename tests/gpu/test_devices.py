@@ -46,10 +46,10 @@ def gpu_image():
     if not cards.IS_REAL:
         pytest.skip("containers cannot be given GPUs that do not exist")
     if shutil.which("docker") is None:
-        pytest.skip("there is no docker here")
+        pytest.skip("docker is not installed (apt install docker.io)")
     argv = ("docker", "info", "--format", "{{.Runtimes}}")
     if "nvidia" not in subprocess.run(argv, capture_output=True, text=True, check=False).stdout:
-        pytest.skip("docker does not run here, or has no NVIDIA Container Toolkit")
+        pytest.skip("docker does not run here, or lacks GPUs: install nvidia-container-toolkit")
     if why := python_image.why_not():
         pytest.skip(why)
     python_image.make(dict(os.environ))

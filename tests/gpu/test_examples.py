@@ -101,7 +101,7 @@ def test_torch_resume_ends_with_the_same_bits_on_a_gpu_whoever_killed_it(torch_d
 
 def difference(one, other):
     """The largest between the weights of two last checkpoints."""
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    torch = pytest.importorskip("torch", reason="torch is not installed; make test installs it")
     models = [
         torch.load(
             max((folder / "checkpoints").glob("checkpoint-*.pt")),

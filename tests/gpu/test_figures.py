@@ -66,7 +66,7 @@ def test_a_measure_that_fails_says_why_and_keeps_what_it_had(tmp_path):
 @pytest.mark.skipif(cards.IS_REAL, reason="make test-gpu takes the figures themselves")
 @pytest.mark.parametrize("name", ["steps", "start", "reduction", "sampling", "check"])
 def test_every_measure_goes_through(name, tmp_path):
-    pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("torch", reason="torch is not installed; make test installs it")
     done, document = rehearsed(tmp_path, "--only", name)
     assert document["not_measured"].get(name) is None, done.stdout + done.stderr
     assert document["figures"], done.stdout

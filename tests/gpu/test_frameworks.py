@@ -18,7 +18,7 @@ def ran(server, program, gpus=1):
     """What a program says in a job with a GPU; skips where its framework can do nothing there."""
     framework = program.partition("_")[0].replace("tf", "tensorflow")
     if find_spec(framework) is None:
-        pytest.skip(f"not installed: {framework}")
+        pytest.skip(f"{framework} is not installed; make test-gpu installs it")
     code = (PROGRAMS / f"{program}.py").read_text()
     name = submit(server, jobs.job_of(f"{program}_{gpus}", code, gpus=gpus))
     job = server.wait_for(f"/v1/{name}", OVER)
@@ -58,7 +58,7 @@ def test_two_processes_of_a_job_share_its_card_over_gloo(card, gpu_server, torch
     assert report["difference"] < 1e-9
 
 
-@pytest.mark.skipif(not cards.IS_REAL, reason="there is no GPU that they could compute on")
+@pytest.mark.skipif(not cards.IS_REAL, reason="run make test-gpu on a machine with a GPU")
 @pytest.mark.parametrize("program", ["jax_grad", "cupy_fit", "tf_mirrored"])
 def test_other_frameworks_have_the_jobs_card(card, gpu_server, program):
     report = ran(gpu_server, program)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 SUITE = ROOT / "scripts/gpu_suite.py"
 ONE = "test_the_machine_has_the_devices_that_nvidia_smi_shows"
 
-pytestmark = pytest.mark.skipif(cards.IS_REAL, reason="it is what runs now")
+pytestmark = pytest.mark.skipif(cards.IS_REAL, reason="make test-gpu runs this suite now")
 
 
 def run(card, out, *words):

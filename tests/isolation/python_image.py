@@ -16,7 +16,11 @@ LEFT_OUT = {
 
 def why_not():
     """Why it cannot be made here; empty where it can."""
-    return "" if PYTHON.exists() else f"{PYTHON} is not there to make an image of"
+    return (
+        ""
+        if PYTHON.exists()
+        else f"{PYTHON}, of which the image is made, is not there: use a Python of the system"
+    )
 
 
 def make(env):

@@ -109,7 +109,7 @@ def skip_unless_possible(mode):
     """Say why a mode is not tried here."""
     setting = "container" if mode.is_container else mode.name.partition(",")[0]
     if os.geteuid() != ROOT:
-        pytest.skip("users are changed by root only")
+        pytest.skip("only root changes users: run the tests as root")
     if setting not in {"none", "container"} and (
         why_not := choose.try_isolation(setting, choose.IsolationOptions().uids[0])
     ):

@@ -17,7 +17,7 @@ EXAMPLES = ("torch-ddp", "tf-multiworker", "tf-parameter-server", "jax-data-para
 ASYNCHRONOUS = "tf-parameter-server"
 
 
-@pytest.mark.skipif(bool(try_network("users")), reason="no network of a job's own here")
+@pytest.mark.skipif(bool(try_network("users")), reason="run as root; apt install slirp4netns")
 def test_the_examples_learn_the_same_in_a_network_of_their_own(tmp_path):
     on_host, own = results_of(USERS, tmp_path), results_of(OWN_USERS, tmp_path)
     assert {name: state for name, (state, _) in own.items() if "SUCCEEDED" not in state} == {}

@@ -17,7 +17,9 @@ from trainshed.engines.warden.loader_variables import HIDDEN
 from trainshed.testing.engine_steps import ended, new_key, place_of
 from trainshed.testing.engine_world import FakeProgram
 
-_sqlite3 = pytest.importorskip("_sqlite3")
+_sqlite3 = pytest.importorskip(
+    "_sqlite3", reason="this Python was built without SQLite: use another"
+)
 
 pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -44,7 +44,9 @@ def test_a_container_that_the_kernel_kills_whole_has_failed(world, live_cluster)
 
 def test_a_program_that_the_kernel_kills_alone_has_failed(world):
     if find_parent() is None:
-        pytest.skip("no memory control group may be made here")
+        pytest.skip(
+            "no memory control group may be made here: run as root, with a writable cgroup2"
+        )
     engine, key = world.engine(), new_key()
     plan = world.plan(key, FakeProgram(oom=True))
     demand = Demand(vcpus=1, memory_gb=LIMIT_GB)

@@ -18,7 +18,7 @@ WRITES = ("create", "delete", "patch", "update")
 @pytest.fixture
 def database():
     if bin_folder() is None:
-        pytest.skip("PostgreSQL is not installed")
+        pytest.skip("PostgreSQL is not installed (apt install postgresql)")
     with running_postgres() as postgres:
         yield postgres.new_database()
 

@@ -178,7 +178,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
 
 
 def test_requests_speaks_https_with_it(tmp_path, monkeypatch):
-    requests = pytest.importorskip("requests", reason="requests is not installed")
+    requests = pytest.importorskip("requests", reason="make test installs requests")
     files = ensure_tls(tmp_path, [])
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(files.certificate, files.key)

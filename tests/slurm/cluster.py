@@ -55,7 +55,7 @@ LARGE = Settings(nodes=100, gpus=0)
 def why_not() -> str:
     """What keeps a cluster from being started here; empty where nothing does."""
     if os.geteuid() != 0:
-        return "a Slurm of one's own needs root"
+        return "a Slurm of one's own needs root: run the tests as root"
     absent = [name for name in (*DAEMONS, *COMMANDS, *OTHERS) if not program(name)]
     if absent:
         return f"not installed (apt install {PACKAGES}): {', '.join(absent)}"

@@ -52,7 +52,7 @@ def spools(cluster):
         try:
             user = pwd.getpwnam(name)
         except KeyError:
-            pytest.skip(f"this machine has no user {name}")
+            pytest.skip(f"this machine has no user {name}: make one with adduser")
         folders[name] = Path(cluster.shared, f"spool-{name}")
         folders[name].mkdir(mode=0o700)
         os.chown(folders[name], user.pw_uid, user.pw_gid)

@@ -13,7 +13,9 @@ from trainshed.storage.object_files import move_into
 
 GROUP = 200_005
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to other groups")
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0, reason="run as root: it gives files to other groups"
+)
 
 
 @pytest.fixture(autouse=True)

@@ -297,7 +297,7 @@ USER = 231_337
 def owned(tmp_path, far):
     """A bucket whose project has a user of its own."""
     if os.geteuid() != 0:
-        pytest.skip("only root can act as another user")
+        pytest.skip("only root can act as another user: run the tests as root")
     far.chmod(0o700)
     os.chown(far, USER, USER)
     remotes = remotes_of({FAR: RemoteBucket(far.as_uri())}, lambda _: USER)

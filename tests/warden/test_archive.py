@@ -57,7 +57,7 @@ def test_its_name_is_its_content():
 def test_every_python_from_3_9_on_imports_all_of_it(tmp_path, version):
     python = PYTHONS / version / "bin/python"
     if not python.exists():
-        pytest.skip(f"no Python {version} is here")
+        pytest.skip(f"no Python {version} is here: install it with pyenv")
     place = tmp_path / "warden.pyz"
     place.write_bytes(archive.build().data)
     argv = [str(python), "-I", "-S", "-W", "error::SyntaxWarning", "-c", IMPORTS, str(place)]

@@ -110,7 +110,8 @@ def test_the_primary_decides_and_a_signal_is_one(launchers):
     "python",
     [
         pytest.param(
-            str(OLD), marks=pytest.mark.skipif(not OLD.exists(), reason="no Python 3.9 is here")
+            str(OLD),
+            marks=pytest.mark.skipif(not OLD.exists(), reason="install Python 3.9 with pyenv"),
         )
     ],
 )

@@ -275,7 +275,7 @@ def test_what_programs_write_is_open_to_their_group(pods):
     assert attempt.texts("primary-0") == attempt.texts("worker-0") == ["002"]
 
 
-@pytest.mark.skipif(not can_make_containers(), reason="this user cannot make namespaces")
+@pytest.mark.skipif(not can_make_containers(), reason="run as root: makes namespaces")
 def test_the_first_process_of_a_container_hides_its_secret_and_collects_orphans(pods):
     code = (
         "import os, subprocess, sys, time\n"

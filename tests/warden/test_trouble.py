@@ -256,7 +256,7 @@ def test_ports_of_two_wardens_of_a_node_are_never_the_same():
 @pytest.mark.parametrize("python", [sys.executable, OLD], ids=["ours", "3.9"])
 def test_packages_are_installed_once_a_node_for_all_of_its_wardens(launchers, tmp_path, python):
     if not Path(python).exists():
-        pytest.skip("no Python 3.9 is here")
+        pytest.skip("no Python 3.9 is here: install it with pyenv")
     wheel = make_wheel(tmp_path, "greeting", "1.0")
     cache = tmp_path / "cache"
     environment = Environment(python=python, packages=(str(wheel),))

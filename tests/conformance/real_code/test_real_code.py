@@ -107,7 +107,7 @@ def runnable(name):
     """Skip what the machine lacks a command for."""
     _, command = TRAINERS[name]
     if command and not shutil.which(command):
-        pytest.skip(f"{command} is not installed")
+        pytest.skip(f"{command} is not installed; make test installs what trainers import")
 
 
 @pytest.mark.parametrize(("name", "dialect"), list(matrix()))
