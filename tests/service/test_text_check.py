@@ -2,7 +2,9 @@
 
 import json
 import time
+import tomllib
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,10 @@ from databases import new_database
 from service.submitting import PLACE, PROJECT, Desk, custom_job, ml_job, pool, refusal
 from service.test_pipelines import pipeline
 from trainshed.admission import Scope
+from trainshed.catalog import machines, rows
 from trainshed.service.jobs.judging import ONLY_ADVICE, Rulebook, judge
 from trainshed.service.jobs.merging import merge_any
+from trainshed.service.starts import interpreters
 from trainshed.store.listed_jobs import ListedKind
 from trainshed.store.opening import open_store
 from trainshed.wire.text_nodes import Lines, Position
@@ -328,3 +332,18 @@ def test_a_text_that_is_sent_again_with_its_key_makes_one_job(fresh, kind):
     ]
     assert stored[0] == stored[1]
     assert len({job.name for job in stored}) == len(stored) - 1
+
+
+def test_the_check_of_an_empty_text_reads_what_later_checks_need(desk, monkeypatch):
+    for cached in (rows.table, machines._prices_by_place, interpreters.installed):
+        cached.cache_clear()
+    assert not check(desk, " \n").valid
+
+    def fail(*_):
+        raise AssertionError("a check reads a file")
+
+    monkeypatch.setattr(tomllib, "loads", fail)
+    monkeypatch.setattr(metadata, "version", fail)
+    answer = check(desk, yaml.safe_dump(custom_job(pool())))
+    assert answer.valid
+    assert answer.price.hourly

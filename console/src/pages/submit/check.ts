@@ -31,6 +31,7 @@ export function useCheck(project: string, text: string, location: string): Check
   const isBack = recoveries.value;
   useEffect(() => {
     if (!project || !text.trim()) {
+      if (project) void warmServer(project);
       last.value = null;
       error.value = null;
       isChecking.value = false;
@@ -55,6 +56,20 @@ export function useCheck(project: string, text: string, location: string): Check
     return () => (clearTimeout(timer), stop.abort());
   }, [project, text, location, isBack]);
   return { last, error, isChecking };
+}
+
+let isWarm = false;
+
+/** Let the server read what checks need while the user begins to type: the check of an empty text does. */
+async function warmServer(project: string): Promise<void> {
+  if (isWarm) return;
+  isWarm = true;
+  try {
+    await callApi<TextCheck>("POST", `/projects/${encodeURIComponent(project)}/jobs:check`, { body: { text: "" } });
+  } catch (problem) {
+    if (!(problem instanceof ApiError)) throw problem;
+    isWarm = false;
+  }
 }
 
 /** Return the body of a check and of a submission. */

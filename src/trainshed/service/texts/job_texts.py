@@ -10,7 +10,7 @@ from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.refusals import Refusal
 from trainshed.model.resource_names import PIPELINES, ProjectId, resource_name
-from trainshed.planning.prices import PriceList, machines_of
+from trainshed.planning.prices import Machines, PriceList, machines_of
 from trainshed.service.jobs.job_service import JobService
 from trainshed.service.jobs.pipelines import PipelineService
 from trainshed.service.jobs.refusing import invalid
@@ -55,6 +55,20 @@ _KINDS: Final[Mapping[DocumentKind, JobKind]] = {
 }
 #: The id of a text without one is the next after this.
 _BEFORE_FIRST_ID: Final = "job_0"
+#: A job that needs all that checks read, but a bucket.
+_WARMING_REGION: Final = "us-central1"
+_WARMING_MACHINE: Final = "n1-standard-4"
+_WARMING_TEXT: Final = f"""
+displayName: warming
+jobSpec:
+  workerPoolSpecs:
+  - machineSpec: {{machineType: {_WARMING_MACHINE}}}
+    replicaCount: 1
+    pythonPackageSpec:
+      executorImageUri: us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest
+      packageUris: [gs://no-bucket/trainer.tar.gz]
+      pythonModule: trainer.task
+"""
 _NO_LOCATION: Final = Violation(
     field="location",
     rule="region-unknown",
@@ -79,10 +93,22 @@ class JobTexts:
     starts: TextStarts
 
     def check(self, project: ProjectId, text: str, location: str | None) -> TextCheck:
-        """Check a text as a submission does; store and start nothing."""
+        """Check a text as a submission does; store and start nothing.
+
+        The check of an empty text also reads what later checks need, which takes 0.2 s once: pages
+        send one when they open.
+        """
+        if not text.strip():
+            self._warm_up(project)
         if text.startswith(BYTE_ORDER_MARK):
             return shift_first_line(self._check(project, text[1:], location))
         return self._check(project, text, location)
+
+    def _warm_up(self, project: ProjectId) -> None:
+        """Read the price lists, the installed packages and the fleet, which are kept in memory."""
+        self._judge(project, read_job_text(_WARMING_TEXT, _WARMING_REGION))
+        PriceList(region=_WARMING_REGION).of([Machines(count=1, machine_type=_WARMING_MACHINE)])
+        self.starts.forecasts.can_tell()
 
     def _check(self, project: ProjectId, text: str, location: str | None) -> TextCheck:
         try:
