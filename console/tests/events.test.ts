@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { callName, matchesEntry } from "../src/core/audit";
+import { callName, matchesEntry, resourceOf } from "../src/core/audit";
 import { parseEvent } from "../src/core/events";
 
 test("an event has its type, its data and its topic", () => {
@@ -22,4 +22,14 @@ test("a call has the name of its verb or method", () => {
   assert.equal(callName({ method: "POST /trainshed/v1/tokens" }), "POST");
   assert.equal(callName({ method: "google.cloud.aiplatform.v1.JobService/CreateCustomJob" }), "CreateCustomJob");
   assert.equal(callName({ method: "" }), "");
+});
+
+test("the resource of a call is shown without what all calls of a project share", () => {
+  const job = "/v1/projects/demo/locations/us-central1/customJobs/12:cancel";
+  assert.equal(resourceOf({ resource: job, project: "demo" }), "customJobs/12:cancel");
+  assert.equal(resourceOf({ resource: job, project: "" }), "projects/demo/locations/us-central1/customJobs/12:cancel");
+  assert.equal(resourceOf({ resource: "/trainshed/v1/tokens/3", project: "" }), "tokens/3");
+  assert.equal(resourceOf({ resource: "/v1/projects/demo/jobs", project: "demo" }), "jobs");
+  assert.equal(resourceOf({ resource: "/storage/v1/b/data/o", project: "demo" }), "/storage/v1/b/data/o");
+  assert.equal(resourceOf({ resource: "/token", project: "" }), "/token");
 });

@@ -18,3 +18,10 @@ export function callName(entry: Pick<AuditedCall, "method">): string {
   const [verb = "", path] = entry.method.split(" ");
   return path === undefined ? verb.split(/[./]/).at(-1) ?? verb : verb;
 }
+
+/** Return the path of a call without its API's version, and without the project and the region that all of a project share. */
+export function resourceOf({ resource, project }: Pick<AuditedCall, "resource" | "project">): string {
+  const path = resource.replace(/^(\/trainshed)?\/v\d\w*\//, "");
+  const inProject = project && path.startsWith(`projects/${project}/`) ? path.slice(`projects/${project}/`.length) : path;
+  return inProject.replace(/^locations\/[^/]+\//, "");
+}

@@ -17,9 +17,9 @@ export const GPU_MEANINGS: Readonly<Record<GpuState, string>> = {
 
 /** What a replica reserves on a node, for a user who reads the word of the settings for the first time. */
 export const POLICY_MEANINGS: Readonly<Record<FleetPolicy, string>> = {
-  exact: "Each replica reserves the CPUs, memory and GPUs of its machine type.",
-  "best-effort": "Each replica reserves GPUs; CPUs and memory are shared.",
-  emulate: "GPUs are emulated: replicas run on CPUs, and their logs say so.",
+  exact: "each replica reserves the CPUs, memory and GPUs of its machine type",
+  "best-effort": "each replica reserves GPUs; CPUs and memory are shared",
+  emulate: "GPUs are emulated; replicas run on CPUs, and their logs say so",
 };
 
 /** Return how many GPUs of the nodes are in each state; a node without devices has free and held ones. */

@@ -35,7 +35,7 @@ export function ErrorNotice(props: { error: ApiError; retry?: () => void }) {
 export function sentence(text: string): string {
   const trimmed = showHidden(text.trim());
   const end = /[.!?:)]$/.test(trimmed) ? "" : ".";
-  const isWord = /^[a-z]+([,;:' ]|$)/.test(trimmed);
+  const isWord = /^[a-z]+([,;' ]|:\s|$)/.test(trimmed);
   return (isWord ? trimmed.charAt(0).toUpperCase() + trimmed.slice(1) : trimmed) + end;
 }
 

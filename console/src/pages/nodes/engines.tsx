@@ -15,9 +15,7 @@ export function Engines({ engines }: { engines: readonly EngineHealth[] }) {
         </Notice>
       ))}
       {working.length > 0 && (
-        <p class="engines">
-          {working.map((engine) => <span key={engine.name} class="s-ready"><span aria-hidden="true">✓</span> engine {engine.name} works</span>)}
-        </p>
+        <p class="s-ready"><span aria-hidden="true">✓</span> {working.length === 1 ? "engine" : "engines"} {working.map((engine) => engine.name).join(", ")} {working.length === 1 ? "works" : "work"}</p>
       )}
     </>
   );

@@ -25,6 +25,7 @@ export function NodeMap({ nodes, onOrder }: MapProps) {
   return (
     <>
       {nodes.some((node) => node.devices?.length) && <Legend />}
+      <Policies nodes={nodes} />
       <ul class="cards">
         {nodes.slice(0, CARDS_MAX).map((node) => <NodeCard key={node.name} node={node} onOrder={onOrder} />)}
       </ul>
@@ -43,6 +44,12 @@ function Legend() {
   );
 }
 
+/** A sentence for each policy that a node has. */
+function Policies({ nodes }: { nodes: readonly NodeSummary[] }) {
+  const policies = [...new Set(nodes.map((node) => node.policy))].sort();
+  return <p class="hint legend">{policies.map((policy) => <span key={policy}><b>{policy}</b>: {POLICY_MEANINGS[policy]}</span>)}</p>;
+}
+
 function NodeCard({ node, onOrder }: { node: NodeSummary; onOrder: (order: Order) => void }) {
   return (
     <li class={`node-card ${node.state === "READY" ? "" : "out"}`}>
@@ -52,10 +59,9 @@ function NodeCard({ node, onOrder }: { node: NodeSummary; onOrder: (order: Order
         {node.notice && <span class="hint">{describeNotice(node.notice)}</span>}
       </header>
       <p class="hint">
-        {[node.region, formatPlural(node.vcpus, "vCPU"), `${Math.round(node.memoryGigabytes)} GB`, formatPlural(node.replicas, "replica")].filter(Boolean).join(" · ")}
+        {[node.region, node.policy, formatPlural(node.vcpus, "vCPU"), `${Math.round(node.memoryGigabytes)} GB`, formatPlural(node.replicas, "replica")].filter(Boolean).join(" · ")}
         {" · seen "}<Time value={node.seen} />
       </p>
-      <p class="hint" title={`policy ${node.policy}`}>{POLICY_MEANINGS[node.policy]}</p>
       <Gpus node={node} />
       <Jobs names={node.jobs ?? []} />
       <OrderButtons node={node} onOrder={onOrder} />

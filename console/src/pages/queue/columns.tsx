@@ -46,7 +46,7 @@ function Why({ row, isActive, orders }: { row: JobRow; isActive: boolean; orders
   return (
     <>
       <button type="button" class="link" tabIndex={stop(isActive)} aria-expanded={isOpen} onClick={() => orders.explain(row)}>
-        {isOpen ? "less" : "why"}
+        why<span aria-hidden="true">{isOpen ? " ▾" : " ▸"}</span>
       </button>
       {" "}
       <span title={row.reason ?? ""}>{REASON_TEXTS[row.reason ?? "NOT_LOOKED_AT"] ?? row.reason}</span>

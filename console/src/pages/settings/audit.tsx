@@ -3,7 +3,7 @@
 import { useMemo } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 
-import { callName, matchesEntry, SINCE } from "../../core/audit";
+import { callName, matchesEntry, resourceOf, SINCE } from "../../core/audit";
 import { formatPlural, formatTime } from "../../core/format";
 import type { Route } from "../../core/route";
 import { setQuery } from "../../core/router";
@@ -19,7 +19,7 @@ const COLUMNS: ReadonlyArray<Column<AuditedCall>> = [
   { id: "time", title: "Time", width: "10.5rem", cell: (entry) => <time dateTime={entry.time} title={`${formatTime(entry.time, true)} UTC`} class="num">{formatTime(entry.time)}</time> },
   { id: "caller", title: "Caller", width: "minmax(6rem, 1fr)", cell: (entry) => <span title={entry.caller}>{entry.caller || "–"}</span> },
   { id: "method", title: "Call", width: "minmax(4rem, 9rem)", cell: (entry) => <span title={entry.method}>{callName(entry)}</span> },
-  { id: "resource", title: "Of", width: "minmax(14rem, 3fr)", cell: (entry) => <span title={entry.resource}>{entry.resource}</span> },
+  { id: "resource", title: "Resource", width: "minmax(14rem, 3fr)", cell: (entry) => <span title={entry.resource}>{resourceOf(entry)}</span> },
   { id: "project", title: "Project", width: "minmax(5rem, 8rem)", cell: (entry) => entry.project },
   { id: "status", title: "Answer", width: "minmax(8rem, 11rem)", cell: (entry) => <span class={entry.status === "OK" ? "good-text" : "bad-text"}>{entry.status === "OK" ? "✓" : "✕"} {entry.status}</span> },
   { id: "credential", title: "Credential", width: "minmax(6rem, 9rem)", cell: (entry) => <span title={entry.credential}>{entry.credential || "none"}</span> },
@@ -51,7 +51,7 @@ export function AuditTab({ route }: { route: Route }) {
           {Object.keys(SINCE).map((name) => <option key={name} value={name}>the last {name}</option>)}
         </select></Field>
         <Field label="Project"><TextChoice value={project} onChoose={(of) => setQuery({ of })} /></Field>
-        <Field label="Text"><input type="search" value={text} placeholder="caller, call, resource, address" onInput={(event) => setQuery({ q: event.currentTarget.value })} /></Field>
+        <Field label="Text"><input type="search" value={text} placeholder="caller, resource, address" onInput={(event) => setQuery({ q: event.currentTarget.value })} /></Field>
         <label class="check"><input type="checkbox" checked={onlyRefused} onChange={(event) => setQuery({ refused: event.currentTarget.checked ? "1" : null })} /> only refused</label>
         <button type="button" onClick={page.reload}>Read again</button>
       </form>

@@ -18,8 +18,8 @@ export function BrowserTab() {
         </p>
       )}
       {user && !user.anonymous && (
-        <p>
-          <button type="button" onClick={() => void leave(false)}>Sign out</button>{" "}
+        <p class="orders">
+          <button type="button" onClick={() => void leave(false)}>Sign out</button>
           <button type="button" onClick={() => void leave(true)}>Sign out of all browsers with this token</button>
         </p>
       )}

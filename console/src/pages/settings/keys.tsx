@@ -75,7 +75,7 @@ function AddKey({ onAdded }: { onAdded: () => void }) {
       <Field label="Email"><input name="email" required autocomplete="off" placeholder="trainer@demo.iam.gserviceaccount.com" /></Field>
       <Field label="Project"><input name="project" autocomplete="off" placeholder="* is all projects" /></Field>
       <Field label="Role"><select name="role">{ROLES.map((role) => <option key={role}>{role}</option>)}</select></Field>
-      <label class="form-field wide"><span>Public key (PEM)</span><textarea name="publicKey" required rows={4} spellcheck={false} placeholder="-----BEGIN PUBLIC KEY-----" /></label>
+      <label class="form-field wide"><span>Public key (PEM)</span><textarea name="publicKey" required rows={4} cols={64} spellcheck={false} placeholder="-----BEGIN PUBLIC KEY-----" /></label>
       <button type="submit" class="primary" disabled={isBusy.value}>Add the key</button>
       {problem.value && <ErrorNotice error={problem.value} />}
     </form>

@@ -114,7 +114,7 @@ export default function SubmitPage({ route }: { route: Route }) {
         <div>
           {state.problem.value && <ErrorNotice error={state.problem.value} />}
           {check.error.value && <ErrorNotice error={check.error.value} />}
-          {!answer && <p class="hint">The server checks the text while you type: its problems, machines, price, and whether it would start now. Nothing is stored before you submit.</p>}
+          {!answer && <p class="hint">The server checks the text while you type: its problems, machines, price, and whether it would start now. The server stores nothing before you submit.</p>}
           {answer && <Problems problems={answer.violations} onUse={use} onJump={(problem) => state.editor.current?.jump(problem.line ?? 1, problem.column ?? 1)} />}
           {answer && <Forecast answer={answer} onUse={use} onLocation={(location) => (state.location.value = location)} />}
         </div>

@@ -48,7 +48,7 @@ async function readFile(file: File): Promise<LoadedText | null> {
   return { text: await file.text(), location: null, about: `The text of ${file.name}.` };
 }
 
-const EXAMPLE = `# A job of one CPU machine: replace the image and the command.
+const EXAMPLE = `# A job of one CPU machine: replace the bucket, the package and the module.
 displayName: hello
 jobSpec:
   workerPoolSpecs:
@@ -89,8 +89,8 @@ function FromJob({ project, onLoad }: { project: string; onLoad: (loaded: Loaded
   };
   return (
     <form class="inline" onSubmit={(event) => void load(event)}>
-      <input aria-label="From a job: its id, or PROJECT/ID" placeholder="from job: id" value={name.value} onInput={(event) => (name.value = event.currentTarget.value)} />
-      <button type="submit" disabled={name.value.trim() === ""}>copy</button>
+      <input aria-label="From a job: its id, or PROJECT/ID" placeholder="job id" value={name.value} onInput={(event) => (name.value = event.currentTarget.value)} />
+      <button type="submit" disabled={name.value.trim() === ""}>copy the job</button>
       {problem.value && <span class="refusal" role="alert">{sentence(problem.value.message)}</span>}
     </form>
   );
