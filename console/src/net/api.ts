@@ -8,16 +8,9 @@ export const API = "/trainshed/v1";
 
 /** A refusal of the server, or a call that got no answer (`code` "UNAVAILABLE", `status` 0). */
 export class ApiError extends Error {
-  readonly status: number;
-  /** The name of the google.rpc code, such as "NOT_FOUND". */
-  readonly code: string;
-  readonly details: unknown[];
-
-  constructor(status: number, code: string, message: string, details: unknown[] = []) {
+  /** `code`: the name of the google.rpc code, such as "NOT_FOUND". */
+  constructor(readonly status: number, readonly code: string, message: string) {
     super(message);
-    this.status = status;
-    this.code = code;
-    this.details = details;
   }
 
   get isAway(): boolean {
@@ -69,8 +62,7 @@ function errorOf(response: Response, text: string): ApiError {
   const error = body?.error ?? {};
   const message = typeof error.message === "string" ? error.message : response.statusText;
   const code = typeof error.status === "string" ? error.status : `HTTP_${response.status}`;
-  return new ApiError(response.status, code, message || `HTTP status ${response.status}`,
-    Array.isArray(error.details) ? error.details : []);
+  return new ApiError(response.status, code, message || `HTTP status ${response.status}`);
 }
 
 const CALL_MS = 30000;

@@ -28,17 +28,13 @@ export class LogController {
   readonly errors = signal<readonly LogRow[]>([]);
   /** How many orders have led to a line: the page then brings the log into view. */
   readonly orders = signal(0);
-  readonly port: LogPort;
-  readonly filter: LogFilter;
   private wantsHit = false;
   /** The stamp behind which a search looks for its first hit. */
   private origin: string | null = null;
   private moving: Target | null = null;
   private isMoving = false;
 
-  constructor(port: LogPort, filter: LogFilter) {
-    this.port = port;
-    this.filter = filter;
+  constructor(readonly port: LogPort, readonly filter: LogFilter) {
     this.feed = new LogFeed(port.window);
     this.search = new LogSearch(port.hits);
   }

@@ -48,14 +48,11 @@ export class LogFeed {
   /** Whether the rows reach the log's first and last line. */
   readonly hasStart = signal(false);
   readonly hasEnd = signal(false);
-  private readonly read: ReadWindow;
   private stop = new AbortController();
   private readonly busy = { above: false, below: false };
   private isBehind = false;
 
-  constructor(read: ReadWindow) {
-    this.read = read;
-  }
+  constructor(private readonly read: ReadWindow) {}
 
   /** Replace the rows by those around a target; returns the row to show, null if none or overtaken. */
   async show(target: Target): Promise<LogRow | null> {

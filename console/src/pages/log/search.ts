@@ -53,12 +53,9 @@ export class LogSearch {
   /** Whether the lines behind the reader were searched. */
   readonly hasWrapped = signal(false);
   readonly error = signal<unknown>(null);
-  private readonly read: ReadHits;
   private stop = new AbortController();
 
-  constructor(read: ReadHits) {
-    this.read = read;
-  }
+  constructor(private readonly read: ReadHits) {}
 
   /** Search all lines, those from `start` on first; `null` ends the search. */
   async start(query: LogQuery | null, start: SearchStart = { number: 1, share: 0 }): Promise<void> {

@@ -3,6 +3,7 @@
 import { formatCount } from "../../core/format";
 import type { LogAttempt } from "../../net/types";
 import { Menu } from "../../ui/menu";
+import { Select } from "../../ui/select";
 import { nextTimes, setFilter, setSwitch, setTimes, type LogChoices } from "./choices";
 import type { LogController } from "./controller";
 import { FindBox } from "./find";
@@ -66,23 +67,14 @@ function Filters({ choices, tasks, attempts }: { choices: LogChoices; tasks: rea
   return (
     <span class="log-group">
       {trial && <button type="button" title="Show the lines of all trials" onClick={() => setFilter("trial", "")}>trial {trial} ✕</button>}
-      <Choice label="Task" value={task} all="all tasks" values={[...names].map((name) => [name, name])} onChange={(value) => setFilter("task", value)} />
-      <Choice label="Least severity" value={severity} all="any severity" values={SEVERITIES.slice(1).map((name) => [name, `${name} and above`])}
-        onChange={(value) => setFilter("severity", value)} />
+      <Select label="Task" value={task} options={[["", "all tasks"], ...[...names].map((name) => [name, name] as const)]} onChoose={(value) => setFilter("task", value)} />
+      <Select label="Least severity" value={severity} options={[["", "any severity"], ...SEVERITIES.slice(1).map((name) => [name, `${name} and above`] as const)]}
+        onChoose={(value) => setFilter("severity", value)} />
       {(numbers.size > 1 || attempt !== "") && (
-        <Choice label="Attempt" value={attempt} all="all attempts" values={[...numbers].map((number) => [number, `attempt ${number}`])}
-          onChange={(value) => setFilter("attempt", value)} />
+        <Select label="Attempt" value={attempt} options={[["", "all attempts"], ...[...numbers].map((number) => [number, `attempt ${number}`] as const)]}
+          onChoose={(value) => setFilter("attempt", value)} />
       )}
     </span>
-  );
-}
-
-function Choice(props: { label: string; value: string; all: string; values: readonly (readonly [string, string])[]; onChange: (value: string) => void }) {
-  return (
-    <select aria-label={props.label} value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
-      <option value="">{props.all}</option>
-      {props.values.map(([value, text]) => <option key={value} value={value}>{text}</option>)}
-    </select>
   );
 }
 

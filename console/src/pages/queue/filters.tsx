@@ -7,6 +7,7 @@ import { ENDED_STATES, isWaiting, KIND_NAMES, OPEN_STATES, WAITING_STATES, type 
 import { setQuery } from "../../core/router";
 import type { JobRow } from "../../net/types";
 import { Span } from "../../ui/time";
+import { Select } from "../../ui/select";
 import { TextChoice } from "../../ui/text_choice";
 import { isNarrow } from "../../ui/width";
 import { Views } from "./views";
@@ -93,33 +94,19 @@ function Details({ filter, states, creators }: { filter: QueueFilter; states: re
   );
 }
 
+const SEVERAL = "several";
+
 function Fields({ filter, states, creators }: { filter: QueueFilter; states: readonly string[]; creators: readonly string[] }) {
+  const chosen = filter.states;
   return (
     <>
-      <Choice label="State" value={filter.states.length === 1 ? filter.states[0] ?? "" : filter.states.length > 1 ? "several" : ""} options={states.map((state) => [state, state])}
-        several={filter.states.length > 1} onChoose={(state) => setQuery({ state })} />
-      <Choice label="Kind" value={filter.kinds[0] ?? ""} options={Object.entries(KIND_NAMES).filter(([kind]) => kind !== "TRIAL")} onChoose={(kind) => setQuery({ kind })} />
+      <Select label="State" value={chosen.length > 1 ? SEVERAL : chosen[0] ?? ""} onChoose={(state) => setQuery({ state: state === SEVERAL ? chosen : state })}
+        options={[["", "State: any"], ...(chosen.length > 1 ? [[SEVERAL, "State: several"] as const] : []), ...states.map((state) => [state, state] as const)]} />
+      <Select label="Kind" value={filter.kinds[0] ?? ""} onChoose={(kind) => setQuery({ kind })}
+        options={[["", "Kind: any"], ...Object.entries(KIND_NAMES).filter(([kind]) => kind !== "TRIAL")]} />
       <TextChoice class="short" label="Created by" placeholder="By" list="creators" value={filter.creator} onChoose={(creator) => setQuery({ creator })} />
       <datalist id="creators">{creators.map((creator) => <option key={creator} value={creator} />)}</datalist>
       <TextChoice class="short" label="Label, as key or key:value" placeholder="Label key:value" value={filter.label} onChoose={(label) => setQuery({ label })} />
     </>
-  );
-}
-
-interface ChoiceProps {
-  label: string;
-  value: string;
-  options: ReadonlyArray<readonly [string, string]>;
-  several?: boolean;
-  onChoose: (value: string) => void;
-}
-
-function Choice({ label, value, options, several, onChoose }: ChoiceProps) {
-  return (
-    <select aria-label={label} value={value} onChange={(event) => onChoose(event.currentTarget.value)}>
-      <option value="">{label}: any</option>
-      {several && <option value="several" disabled>{label}: several</option>}
-      {options.map(([option, title]) => <option key={option} value={option}>{title}</option>)}
-    </select>
   );
 }

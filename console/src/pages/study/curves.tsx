@@ -7,6 +7,7 @@ import type uPlot from "uplot";
 import { formatNumber, formatPlural } from "../../core/format";
 import { describeWhy } from "../../core/study";
 import type { MetricCurve, TrialSummary } from "../../net/types";
+import { Select } from "../../ui/select";
 import { ErrorNotice } from "../../ui/notice";
 import { useCurves, type StudyName } from "./data";
 import { Figure } from "./figure";
@@ -32,9 +33,8 @@ export function Curves({ view, name, changes }: CurvesProps) {
     ? "No trial has reported a value while it ran."
     : `${formatPlural(curves.length, "curve")} of the newest trials${early ? `; ${early} stopped early, each ends in ✕` : ""}.`;
   const tools = (
-    <select aria-label="Horizontal axis" value={byTime.value ? "seconds" : "step"} onChange={(event) => (byTime.value = event.currentTarget.value === "seconds")}>
-      <option value="step">by step</option><option value="seconds">by seconds</option>
-    </select>
+    <Select label="Horizontal axis" value={byTime.value ? "seconds" : "step"} options={[["step", "by step"], ["seconds", "by seconds"]]}
+      onChoose={(axis) => (byTime.value = axis === "seconds")} />
   );
   return (
     <Figure title="Curves" sentence={sentence} tools={tools} table={tableOf(curves, trials)}>

@@ -7,6 +7,7 @@ import { formatNumber, formatPlural } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { rankShares, scaleColour } from "../../core/scale_colours";
 import { isBetter, valueOn, type Rated, type StudyAxis } from "../../core/study";
+import { Select } from "../../ui/select";
 import { Chart, type ChartOption } from "./chart";
 import type { ECharts } from "./echarts";
 import { Figure } from "./figure";
@@ -51,10 +52,11 @@ export default function Scatter({ view }: { view: StudyView }) {
   };
   if (!across || !up) return null;
   const sentence = points.length === 0 ? "No finished trial has both values." : `${up.id} over ${across.id} of ${formatPlural(points.length, "trial")}; the better its ${view.metric.id}, the stronger its colour.`;
+  const options = axes.map(({ id }) => [id, showHidden(id)] as const);
   const tools = (
     <>
-      <AxisSelect label="Horizontal" axes={axes} value={across.id} onChange={(x) => (chosen.value = { x, y: up.id })} />
-      <AxisSelect label="Vertical" axes={axes} value={up.id} onChange={(y) => (chosen.value = { x: across.id, y })} />
+      <Select label="Horizontal axis" options={options} value={across.id} onChoose={(x) => (chosen.value = { x, y: up.id })} />
+      <Select label="Vertical axis" options={options} value={up.id} onChoose={(y) => (chosen.value = { x: across.id, y })} />
     </>
   );
   const table = { heads: ["trial", across.id, up.id, view.metric.id], rows: () => points.map(({ rated, x, y }) => [String(rated.trial.number), String(x), String(y), String(rated.value)]) };
@@ -65,14 +67,6 @@ export default function Scatter({ view }: { view: StudyView }) {
           version={`${across.id} ${up.id} ${view.metric.id} ${view.isLog} ${view.percent} ${view.rated.length}`} />
       )}
     </Figure>
-  );
-}
-
-function AxisSelect({ label, axes, value, onChange }: { label: string; axes: readonly StudyAxis[]; value: string; onChange: (id: string) => void }) {
-  return (
-    <select aria-label={`${label} axis`} value={value} onChange={(event) => onChange(event.currentTarget.value)}>
-      {axes.map((axis) => <option key={axis.id} value={axis.id}>{showHidden(axis.id)}</option>)}
-    </select>
   );
 }
 
