@@ -4,6 +4,7 @@ import pytest
 
 from databases import new_database
 from store.builders import add, go, place
+from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.refusals import Refusal
 from trainshed.model.resources import Node
 from trainshed.model.status import JobState
@@ -114,6 +115,20 @@ def test_a_queue_is_told_once_of_each_change(store):
     assert watch.look([]) == {}
     add(store, project="demo")
     assert watch.look([MINE]) == {}, "nothing is remembered of a time without pages"
+
+
+def test_a_queue_is_not_told_of_another_sentence_with_the_same_reason(store):
+    job = add(store, project="demo")
+    watch = QueueWatch(store)
+    watch.look([ALL])
+
+    def explain(reason, message):
+        store.explain({job.uid: Explanation(reason=reason, message=message)})
+        return watch.look([ALL])
+
+    assert ALL in explain(Reason.CAPACITY, "4 GPUs are in use")
+    assert explain(Reason.CAPACITY, "3 GPUs are in use") == {}
+    assert ALL in explain(Reason.QUOTA, "3 GPUs are in use")
 
 
 def test_a_job_that_came_and_ended_between_two_looks_is_told_once(store):

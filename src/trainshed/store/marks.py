@@ -41,6 +41,20 @@ TRIAL_MARKS: Final = (
 )
 
 
+def changes_row(before: JobMark | None, now: JobMark) -> bool:
+    """Return whether a job's row in a list has changed: it has the reason, not its sentence.
+
+    The scheduler writes the sentences of hundreds of waiting jobs again when one job starts.
+    """
+    if before is None or before[1] != now[1] or before[3] != now[3]:
+        return True
+    return _reason(before[2]) != _reason(now[2])
+
+
+def _reason(explanation: str | None) -> str | None:
+    return codec.reason_of(explanation) if explanation else None
+
+
 class TrialMark(NamedTuple):
     """What changes whenever a trial of a study, its job or its reports change."""
 

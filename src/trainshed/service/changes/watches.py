@@ -28,7 +28,7 @@ from trainshed.service.jobs.story_answers import JobSummary
 from trainshed.service.log.numbered import NumberedLogs
 from trainshed.service.nodes.node_service import Fleet, NodeService, NodeSummary
 from trainshed.store.listed_jobs import JobListRow
-from trainshed.store.marks import JobMark, TrialMark
+from trainshed.store.marks import JobMark, TrialMark, changes_row
 from trainshed.store.opening import Store
 from trainshed.wire.native_v1 import Answer
 
@@ -85,9 +85,11 @@ class QueueWatch:
         short = self._find_ended() - now.keys()
         uids: Collection[int] = ()
         if before is not None:
-            uids = (*compare_marks(before, now).every, *(short - before.keys()))
+            marks = compare_marks(before, now)
+            changed = (uid for uid in marks.changed if changes_row(before.get(uid), now[uid]))
+            uids = (*changed, *marks.left, *(short - before.keys()))
         if before is None or len(uids) > JOBS_MAX:
-            states = self.store.open_states()  # a job that was just added is read at the next look
+            states = self.store.open_states()  # the next look reads jobs that were just added
             self._open = {uid: state for uid, state in states.items() if uid in now}
         changes = self._read_changes(scopes, uids)
         self._before = now
