@@ -2,6 +2,7 @@
 
 import time
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import islice
 
 import httpx
@@ -11,7 +12,7 @@ from api.event_reader import read_events
 from api.support import CALLERS, WAIT_S_MAX, application, build_native, client, project
 from databases import new_database
 from store.builders import add, add_study, advance, go, new_trials, place
-from trainshed.api.change_streams import STREAMS_MAX
+from trainshed.api.change_streams import OWNER_STREAMS_MAX, STREAMS_MAX
 from trainshed.api.native.app import native_app
 from trainshed.engines.supervise.record.segments import SegmentWriter
 from trainshed.model.explanation import Explanation, Reason
@@ -25,6 +26,7 @@ from trainshed.store.base import StoreFault
 from trainshed.store.opening import open_store
 
 STREAM = "/trainshed/v1/stream"
+DEMO = {"Authorization": "Bearer demo"}
 
 
 @pytest.fixture
@@ -181,25 +183,43 @@ def test_a_study_is_told_of_its_trials(edge, store):
         assert change["states"] == {"ACTIVE": 2}
 
 
-def test_the_201st_stream_is_refused_with_a_time_to_try_again(quiet_edge):
+@contextmanager
+def streams_of(edge, callers):
+    """An open stream of each caller, and the HTTP client that holds them."""
     many = httpx.Limits(max_connections=300)
-    headers = {"Authorization": "Bearer demo"}
-    options = {"headers": headers, "limits": many, "timeout": WAIT_S_MAX, "trust_env": False}
-    with httpx.Client(base_url=quiet_edge.base_url, **options) as http, ExitStack() as streams:
-        opened = [streams.enter_context(streaming(http, "queue:demo")) for _ in range(STREAMS_MAX)]
-        answer = http.get(STREAM, params={"topic": "queue:demo"})
+    options = {"limits": many, "timeout": WAIT_S_MAX, "trust_env": False}
+    with httpx.Client(base_url=edge.base_url, **options) as http, ExitStack() as streams:
+        for caller in callers:
+            streams.enter_context(streaming(http, "queue:demo", caller=caller))
+        yield http
+
+
+def test_the_201st_stream_is_refused_with_a_time_to_try_again(quiet_edge, monkeypatch):
+    for number in range(STREAMS_MAX):
+        name = f"page-{number % 10}"
+        monkeypatch.setitem(CALLERS, name, replace(CALLERS["demo"], name=name))
+    with streams_of(quiet_edge, [f"page-{number % 10}" for number in range(STREAMS_MAX)]) as http:
+        answer = http.get(STREAM, params={"topic": "queue:demo"}, headers=DEMO)
         assert answer.status_code == 503
         assert answer.headers["retry-after"] == "5"
         assert "200 pages already" in answer.json()["error"]["message"]
         assert "every 5 s" in answer.json()["error"]["message"]
-        assert len(opened) == STREAMS_MAX
+    wait_until(lambda: http_status(quiet_edge) == 200)
+
+
+def test_the_21st_stream_of_a_token_is_refused_and_others_are_not(quiet_edge):
+    with streams_of(quiet_edge, ["demo"] * OWNER_STREAMS_MAX) as http:
+        answer = http.get(STREAM, params={"topic": "queue:demo"}, headers=DEMO)
+        assert answer.status_code == 503
+        assert "has 20 streams of changes already" in answer.json()["error"]["message"]
+        with streaming(http, "queue:demo", caller="admin"):
+            pass
     wait_until(lambda: http_status(quiet_edge) == 200)
 
 
 def http_status(edge):
     """The status of a new stream, which is closed at once."""
-    headers = {"Authorization": "Bearer demo"}
-    with edge.stream("GET", STREAM, params={"topic": "queue:demo"}, headers=headers) as response:
+    with edge.stream("GET", STREAM, params={"topic": "queue:demo"}, headers=DEMO) as response:
         return response.status_code
 
 

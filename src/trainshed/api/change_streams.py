@@ -8,9 +8,11 @@ cookie needs, so pages read the stream with ``fetch``.
 
 import asyncio
 import json
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from time import monotonic, thread_time
 from typing import Any, Final
 
@@ -21,7 +23,6 @@ from starlette.types import Message, Receive, Scope, Send
 from trainshed.api.chain import incident
 from trainshed.api.connections import CONNECTION
 from trainshed.api.documents import refusal_response
-from trainshed.api.log_stream import while_admitted
 from trainshed.api.threads import THREADS
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
@@ -29,15 +30,16 @@ from trainshed.service.changes.comparing import PAUSE_S_MIN, cost_of, pause_afte
 from trainshed.service.changes.looks import ChangeLooks
 from trainshed.service.changes.topics import TopicScope
 
-#: The most streams of a server at once, and when a page may try again.
+#: The most streams of a server at once, those of one token or sign-in, and when a page may retry.
 STREAMS_MAX: Final = 200
+OWNER_STREAMS_MAX: Final = 20
 RETRY_AFTER_S: Final = 5
 #: The most events that wait for a slow reader, and their most bytes.
 PENDING_MAX: Final = 64
 PENDING_BYTES_MAX: Final = 1 << 19
 #: Seconds without an event after which a comment is sent: proxies end silent connections.
 COMMENT_S: Final = 15.0
-#: Seconds between two checks of the caller's token; its stream ends within 2 s.
+#: Seconds between two checks of a token; its streams end within 2 s.
 CHECK_S: Final = 1.5
 #: The most seconds that a reader may leave the connection full.
 SEND_S_MAX: Final = 60.0
@@ -47,13 +49,39 @@ EARLY: Final = 0.2
 _COMMENT: Final = b":\n\n"
 
 
+@dataclass(slots=True)
+class StreamOwner:
+    """A token, or the sign-in of a browser, with the checks that its streams share."""
+
+    streams: int = 0
+    checked_at_s: float = field(default_factory=monotonic)
+
+    async def is_admitted(self, admit: Callable[[], Awaitable[Caller]]) -> bool:
+        """Check the token if no stream has done so for ``CHECK_S``; return False if it has ended.
+
+        A database that is unavailable for a moment ends no stream.
+        """
+        if monotonic() < self.checked_at_s + CHECK_S:
+            return True
+        self.checked_at_s = monotonic()
+        try:
+            await admit()
+        except Refusal as refusal:
+            if refusal.code is Code.UNAVAILABLE:
+                return True
+            self.checked_at_s = -math.inf  # its other streams check, and end too
+            return False
+        return True
+
+
 class ChangeStream:
     """The events that wait for one client."""
 
-    def __init__(self, topics: Mapping[str, TopicScope]) -> None:
+    def __init__(self, topics: Mapping[str, TopicScope], owner: StreamOwner) -> None:
         """``topics`` are the scopes by the caller's words."""
         self.topics = topics
         self.scopes = frozenset(topics.values())
+        self.owner = owner
         self.is_ready = False
         """Whether changes are sent: the client was notified."""
         self.is_away = False
@@ -71,18 +99,27 @@ class ChangeStream:
             self._pending_bytes = sum(map(len, self._frames))
         self._has_frames.set()
 
-    async def frames(self) -> AsyncIterator[bytes]:
-        """Yield events as they come, a comment if none do, and b"" every ``CHECK_S``."""
+    async def frames(self, admit: Callable[[], Awaitable[Caller]]) -> AsyncIterator[bytes]:
+        """Yield events as they come, and a comment if none do, until the token ends.
+
+        The timers are those of the event loop: a scope of anyio for each event of each stream took
+        more time than sending the events.
+        """
+        loop = asyncio.get_running_loop()
         sent_at_s = monotonic()
-        while True:
+        while await self.owner.is_admitted(admit):
             piece = self._take()
             if not piece and monotonic() - sent_at_s > COMMENT_S:
                 piece = _COMMENT
             if piece:
                 sent_at_s = monotonic()
-            yield piece
-            with anyio.move_on_after(CHECK_S):
+                yield piece
+            wait_s = max(0.0, self.owner.checked_at_s + CHECK_S - monotonic())
+            timer = loop.call_later(wait_s, self._has_frames.set)
+            try:
                 await self._has_frames.wait()
+            finally:
+                timer.cancel()
 
     def _take(self) -> bytes:
         piece = b"".join(self._frames)
@@ -108,22 +145,21 @@ class ChangeStreams:
         self._looks = looks
         self._streams_max = streams_max
         self._streams: dict[ChangeStream, None] = {}
+        self._owners: dict[str, StreamOwner] = {}
         self._looking: asyncio.Task[None] | None = None
         self._is_new = asyncio.Event()
         self._looked: frozenset[TopicScope] = frozenset()
         """The scopes whose later changes will be found."""
 
     @contextmanager
-    def one(self, topics: Mapping[str, TopicScope]) -> Iterator[ChangeStream]:
-        """Return a new stream, and forget it at the end.  Raises Refusal (UNAVAILABLE)."""
-        if len(self._streams) >= self._streams_max:
-            message = (
-                f"this server sends changes to {self._streams_max} pages already; close pages, or "
-                f"read the list again every {RETRY_AFTER_S} s until one of them is closed"
-            )
-            raise Refusal(Code.UNAVAILABLE, message)
-        stream = ChangeStream(topics)
+    def one(self, topics: Mapping[str, TopicScope], owner: str) -> Iterator[ChangeStream]:
+        """Return a new stream, and forget it at the end; ``owner`` is a token or sign-in.
+
+        Raises Refusal (UNAVAILABLE) if the server or the owner has too many streams.
+        """
+        stream = ChangeStream(topics, self._add_owner(owner))
         self._streams[stream] = None
+        stream.owner.streams += 1
         self._tell_ready(stream)
         if not stream.is_ready:
             self._is_new.set()
@@ -133,6 +169,19 @@ class ChangeStreams:
             yield stream
         finally:
             del self._streams[stream]
+            stream.owner.streams -= 1
+            if not stream.owner.streams:
+                del self._owners[owner]
+
+    def _add_owner(self, name: str) -> StreamOwner:
+        """Return the owner of a new stream.  Raises Refusal."""
+        owner = self._owners.get(name)
+        if len(self._streams) >= self._streams_max:
+            raise _refuse(f"this server sends changes to {self._streams_max} pages already")
+        if owner is not None and owner.streams >= OWNER_STREAMS_MAX:
+            message = f"this sign-in or token has {OWNER_STREAMS_MAX} streams of changes already"
+            raise _refuse(message)
+        return self._owners.setdefault(name, StreamOwner())
 
     async def _look_on(self) -> None:
         """Look again and again while there are streams."""
@@ -182,6 +231,13 @@ class ChangeStreams:
             await self._is_new.wait()
 
 
+def _refuse(message: str) -> Refusal:
+    advice = (
+        f"close pages, or read the list again every {RETRY_AFTER_S} s until one of them is closed"
+    )
+    return Refusal(Code.UNAVAILABLE, f"{message}; {advice}")
+
+
 def _look_timed(
     looks: ChangeLooks, scopes: frozenset[TopicScope]
 ) -> tuple[Mapping[TopicScope, bytes | None], float]:
@@ -227,20 +283,25 @@ class ChangeStreamResponse(StreamingResponse):
         self,
         streams: ChangeStreams,
         topics: Mapping[str, TopicScope],
+        owner: str,
         admit: Callable[[], Awaitable[Caller]],
     ) -> None:
-        """The stream is counted only when it is sent."""
+        """The stream is counted, for a token or sign-in, only when it is sent.
+
+        ``admit`` checks the caller again.
+        """
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__((), headers=headers, media_type=self.media_type)
         self._streams = streams
         self._topics = topics
+        self._owner = owner
         self._admit = admit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream, or the refusal if the server has too many streams."""
+        """Send the stream, or the refusal if there are too many streams."""
         try:
-            with self._streams.one(self._topics) as stream:
-                self.body_iterator = while_admitted(stream.frames(), self._admit)
+            with self._streams.one(self._topics, self._owner) as stream:
+                self.body_iterator = stream.frames(self._admit)
                 await super().__call__(scope, receive, send_within(scope, send))
         except Refusal as refusal:
             response = refusal_response(refusal)
@@ -251,11 +312,15 @@ class ChangeStreamResponse(StreamingResponse):
 def send_within(scope: Scope, send: Send) -> Send:
     """Return a ``send`` that disconnects a client that reads nothing for ``SEND_S_MAX``."""
     connection: Any = scope.get("state", {}).get(CONNECTION)
+    if connection is None:
+        return send
+    loop = asyncio.get_running_loop()
 
     async def bounded_send(message: Message) -> None:
-        with anyio.move_on_after(SEND_S_MAX) as sending:
+        timer = loop.call_later(SEND_S_MAX, connection.cut)
+        try:
             await send(message)
-        if sending.cancelled_caught and connection is not None:
-            connection.cut()
+        finally:
+            timer.cancel()
 
     return bounded_send

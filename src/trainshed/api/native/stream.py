@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import TypeAdapter
 
+from trainshed.api.chain import RequestContext
 from trainshed.api.change_streams import ChangeStreamResponse, ChangeStreams
 from trainshed.api.native import models
 from trainshed.api.native.callers import Known, project_or_all
@@ -75,12 +76,21 @@ def stream_router(native: Native) -> APIRouter:
         the event ``ready``, and again after each further ``ready``: all later changes are sent.
         After ``resync`` read its topic again: the caller was too slow, or too much has changed.
         After ``away`` (``message``) nothing is sent until ``ready``. A comment is sent every 15 s.
-        The stream ends with the caller's token. Beyond 200 streams of a server the answer is 503.
+        The stream ends with the caller's token. Beyond 200 streams of a server, and 20 of a token
+        or of a browser's sign-in, the answer is 503.
         """
         topics = {text: _scope_of(parse_topic(text), caller, request, native) for text in topic}
-        return ChangeStreamResponse(streams, topics, request.state.admit_again)
+        owner = _owner_of(request.state.call, caller)
+        return ChangeStreamResponse(streams, topics, owner, request.state.admit_again)
 
     return router
+
+
+def _owner_of(call: RequestContext, caller: Caller) -> str:
+    """Return what names the sign-in of a browser, or the token of another caller."""
+    if call.browser is not None:
+        return call.browser.cookie
+    return f"{caller.project} {caller.name} {caller.credential} {caller.ends_at_s}"
 
 
 def _make_looks(native: Native) -> ChangeLooks:
