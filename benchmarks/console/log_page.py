@@ -32,8 +32,8 @@ JUMPS, SCREENS, WHEEL_PX = 20, 40, 700
 END_COLD_S_MAX, END_WARM_S_MAX, JUMP_S_MAX = 1.0, 0.3, 0.1
 FRAME_MS_MAX, HEAP_MB_MAX, GROWTH_MAX = 32.0, 30.0, 0.10
 HIT_S_MAX, LITERAL_S_MAX, EXPRESSION_S_MAX = 0.5, 2.0, 3.0
-#: Seconds of following after which the page holds as many lines as it ever will, and the browser has
-#: compiled its script and filled most of its own lists of requests and long frames.
+#: Seconds of following after which the page holds as many lines as it ever will, and the browser
+#: has compiled its script and filled most of its own lists of requests and long frames.
 WARM_S = 30.0
 LINES_A_SECOND, APPENDS_A_SECOND = 2000, 10
 
