@@ -104,15 +104,17 @@ def test_a_file_that_is_not_of_the_bundle_is_not_given(http, name):
     assert answer.status_code == 404 or "trainshed-revision" in answer.text
 
 
-def test_a_file_that_was_removed_is_missing(tmp_path):
+def test_files_that_an_upgrade_replaces_are_served_until_the_server_starts_again(tmp_path):
     (tmp_path / "index.html").write_text(INDEX)
-    (tmp_path / "a-00000000.js").write_text("")
+    (tmp_path / "a-00000000.js").write_bytes(SCRIPT)
+    (tmp_path / "b-00000000.js").write_bytes(SCRIPT)
+    (tmp_path / "b-00000000.js.gz").write_bytes(gzip.compress(SCRIPT))
     bundle = read_bundle(tmp_path)
-    (tmp_path / "a-00000000.js").unlink()
+    for path in tmp_path.iterdir():
+        path.unlink()
     with client(application([], console=bundle), token=None) as http:
-        answer = http.get("/console/static/a-00000000.js")
-        assert (answer.status_code, answer.json()["error"]["status"]) == (404, "NOT_FOUND")
-        assert "reload" in answer.json()["error"]["message"]
+        for name in ("a-00000000.js", "b-00000000.js"):
+            assert http.get(f"/console/static/{name}", headers=PLAIN).content == SCRIPT
 
 
 @pytest.mark.parametrize("path", ["/console/", "/console/static/main-0A1B2C3D.js"])

@@ -1,11 +1,12 @@
 """The files of the console: one page, and static files with a hash of their content in the name.
 
-``console/build.mjs`` writes them.  The server reads a file when a browser requests it, so the
-files use no memory while no browser does.
+``console/build.mjs`` writes them.  The server reads all of them when it starts, half a megabyte of
+compressed files: an upgrade may replace them on disk while the page of the old ones is served.
 """
 
+import gzip
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -36,20 +37,20 @@ _HASHED: Final = re.compile(r".*-[0-9A-Z]{8}\.[a-z0-9]+")
 class StaticFile:
     """A static file."""
 
-    path: Path
+    name: str
     media_type: str
+    content: bytes
+    """The content, compressed with gzip if ``is_compressed``."""
     is_compressed: bool
-    """Whether there is a copy that is compressed with gzip, with ``.gz`` after the name."""
 
     @property
     def is_immutable(self) -> bool:
         """Whether a change of the content changes the name too."""
-        return _HASHED.fullmatch(self.path.name) is not None
+        return _HASHED.fullmatch(self.name) is not None
 
-    def read(self, *, gzip: bool) -> bytes:
-        """Return the content, compressed or not.  Raises OSError."""
-        path = self.path.with_name(self.path.name + _GZIP) if gzip else self.path
-        return path.read_bytes()
+    def plain_content(self) -> bytes:
+        """Return the content without compression."""
+        return gzip.decompress(self.content) if self.is_compressed else self.content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,17 +69,20 @@ class ConsoleBundle:
 
 
 def read_bundle(folder: Path = FOLDER) -> ConsoleBundle:
-    """Read the page and the names of the static files.  Raises OSError for a missing page."""
+    """Read the page and the static files.  Raises OSError for a missing page."""
     index = (folder / _INDEX).read_text("utf-8")
     revision = _REVISION.search(index)
     names = {path.name for path in folder.iterdir()}
-    files = {
-        name: StaticFile(
-            path=folder / name,
-            media_type=_TYPES[Path(name).suffix],
-            is_compressed=name + _GZIP in names,
-        )
-        for name in names
-        if Path(name).suffix in _TYPES
-    }
+    files = {name: _read_file(folder, name, names) for name in names if Path(name).suffix in _TYPES}
     return ConsoleBundle(index=index, revision=revision[1] if revision else "", files=files)
+
+
+def _read_file(folder: Path, name: str, names: Collection[str]) -> StaticFile:
+    """Read a static file; of two copies only the compressed one, with ``.gz`` after the name."""
+    is_compressed = name + _GZIP in names
+    return StaticFile(
+        name=name,
+        media_type=_TYPES[Path(name).suffix],
+        content=(folder / (name + _GZIP if is_compressed else name)).read_bytes(),
+        is_compressed=is_compressed,
+    )

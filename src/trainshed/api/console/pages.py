@@ -108,18 +108,11 @@ async def _send_file(bundle: ConsoleBundle, request: Request) -> Response:
     name = request.path_params["name"]
     file = bundle.files.get(name)
     if file is None:
-        raise _missing(name)
+        message = f"the console has no file {name[:100]!r}; reload the page"
+        raise Refusal(Code.NOT_FOUND, message)
     gzip = file.is_compressed and accepts_gzip(request.headers.get("accept-encoding", ""))
-    try:
-        content = await THREADS.run(partial(file.read, gzip=gzip))
-    except OSError:
-        raise _missing(name) from None
+    content = file.content if gzip else await THREADS.run(file.plain_content)
     return Response(content, headers=_file_headers(file, gzip=gzip), media_type=file.media_type)
-
-
-def _missing(name: str) -> Refusal:
-    message = f"the console has no file {name[:100]!r}; reload the page"
-    return Refusal(Code.NOT_FOUND, message)
 
 
 def _file_headers(file: StaticFile, *, gzip: bool) -> dict[str, str]:
