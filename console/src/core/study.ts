@@ -2,6 +2,7 @@
 
 import type { StudyDescription, StudyMetric, TrialSummary } from "../net/types";
 import { formatNumber, quote } from "./format";
+import { showHidden } from "./hidden";
 
 /** A trial with a value of the chosen metric. */
 export interface Rated {
@@ -165,5 +166,5 @@ export function describeWhy(trial: TrialSummary): string {
     return `stopped early by the ${describeRule(rule)}: ${formatNumber(value)} against ${formatNumber(bar)}`;
   }
   const early = trial.stoppedEarly ? "stopped early" : "";
-  return [early, trial.infeasibleReason ?? ""].filter(Boolean).join(". ");
+  return [early, showHidden(trial.infeasibleReason ?? "")].filter(Boolean).join(". ");
 }

@@ -46,6 +46,11 @@ export function askForSignIn(): Promise<void> {
   return new Promise((resolve) => waiting.push(resolve));
 }
 
+/** Return what a user may do, and where: "admin of all projects". */
+export function roleOf({ role, project }: Session): string {
+  return `${role.toLowerCase()} of ${project === "*" ? "all projects" : `project ${project}`}`;
+}
+
 /** Return whether the user may submit and cancel jobs; a VIEWER may not. */
 export function maySubmit(): boolean {
   return session.value !== null && session.value.role !== "VIEWER";

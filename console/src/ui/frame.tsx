@@ -9,13 +9,13 @@ import { STUDIES_PATH } from "../core/route";
 import { navigate, route } from "../core/router";
 import { outage } from "../net/connection";
 import { ALL_PROJECTS, chooseProject, loadProjects, project, projects } from "../net/project";
-import { session } from "../net/session";
+import { roleOf, session } from "../net/session";
 import { liveness } from "../net/stream";
 import { KeysHelp, openKeysHelp, useKeys } from "./keys";
 import { Menu } from "./menu";
 import { Notice, Toasts } from "./notice";
 import { leave } from "./sign_out";
-import { chooseTheme, theme, THEMES } from "./theme";
+import { ThemeChoice } from "./theme";
 
 const PAGES = [
   { page: "queue", path: "/console/", title: "Queue", key: "g q" },
@@ -114,15 +114,9 @@ function UserMenu() {
   const name = user ? (user.anonymous ? "anonymous" : user.name) : "not signed in";
   return (
     <Menu label={name} title="User, theme and settings">
-      {user && <p class="about">{user.role.toLowerCase()} of {user.project === "*" ? "all projects" : `project ${user.project}`}</p>}
-      <fieldset class="themes">
-        <legend>Theme</legend>
-        {THEMES.map((choice) => (
-          <label key={choice}>
-            <input type="radio" name="theme" checked={theme.value === choice} onChange={() => chooseTheme(choice)} /> {choice}
-          </label>
-        ))}
-      </fieldset>
+      {user && <p class="about">{roleOf(user)}</p>}
+      <p class="about">Theme</p>
+      <ThemeChoice />
       <a href="/console/settings">Settings</a>
       <button type="button" data-close onClick={openKeysHelp}>Keys <kbd>?</kbd></button>
       {user && !user.anonymous && <button type="button" data-close onClick={() => void leave(false)}>Sign out</button>}

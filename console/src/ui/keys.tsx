@@ -21,9 +21,9 @@ interface Group {
 const groups = signal<Group[]>([]);
 const isHelpOpen = signal(false);
 /** WCAG 2.1.4: a user can switch off keys without a modifier. */
-export const keysEnabled = signal(readChoice("keys") !== "off");
+const keysEnabled = signal(readChoice("keys") !== "off");
 
-export function setKeysEnabled(enabled: boolean): void {
+function setKeysEnabled(enabled: boolean): void {
   keysEnabled.value = enabled;
   writeChoice("keys", enabled ? null : "off");
 }
@@ -84,14 +84,20 @@ export function startKeys(): void {
   document.addEventListener("keydown", onKeyDown);
 }
 
+export function KeysSwitch() {
+  return (
+    <label class="check">
+      <input type="checkbox" checked={keysEnabled.value} onChange={(event) => setKeysEnabled(event.currentTarget.checked)} />
+      Single keys act (never in a text field)
+    </label>
+  );
+}
+
 export function KeysHelp() {
   if (!isHelpOpen.value) return null;
   return (
     <Dialog title="Keys" onClose={() => (isHelpOpen.value = false)}>
-      <label class="check">
-        <input type="checkbox" checked={keysEnabled.value} onChange={(event) => setKeysEnabled(event.currentTarget.checked)} />
-        Single keys act (never in a text field)
-      </label>
+      <KeysSwitch />
       <div class="keys">
         {groups.value.map((group) => (
           <section key={group.title}>

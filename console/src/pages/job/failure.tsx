@@ -6,7 +6,8 @@ import { jobPath } from "../../core/route";
 import { ApiError, callApi } from "../../net/api";
 import type { JobSummary, LogWindow } from "../../net/types";
 import { Notice, sentence } from "../../ui/notice";
-import { cutText, splitLine } from "../log/pieces";
+import { StyledText } from "../log/line";
+import { cutText } from "../log/pieces";
 import { readRows, type LogRow } from "../log/rows";
 import type { JobStore } from "./data";
 
@@ -92,7 +93,7 @@ function WordLine({ row, withTask }: { row: LogRow; withTask: boolean }) {
   return (
     <div class="word">
       {withTask && <span class="hint">{row.task} </span>}
-      <span class="line-text">{splitLine(cutText(row.text, 500), false, []).map((piece, index) => <span key={index} class={piece.classes}>{piece.text}</span>)}</span>
+      <span class="line-text"><StyledText text={cutText(row.text, 500)} /></span>
     </div>
   );
 }

@@ -52,6 +52,11 @@ export class Line extends Component<LineProps> {
 /** Severities have a letter besides their colour. */
 const SIGNS: Readonly<Record<string, string>> = { WARNING: "W", ERROR: "E", CRITICAL: "C", DEBUG: "D" };
 
+/** A text without marks and links, for places outside of the log. */
+export function StyledText({ text, raw = false }: { text: string; raw?: boolean }) {
+  return <>{splitLine(text, raw, []).map((piece, index) => <span key={index} class={piece.classes}>{piece.text}</span>)}</>;
+}
+
 function LineNumber({ row, style }: { row: LogRow; style: LineStyle }) {
   const follow = (event: MouseEvent): void => {
     event.preventDefault();
@@ -72,8 +77,7 @@ function LineText({ row, style }: { row: LogRow; style: LineStyle }) {
       {splitLine(text, style.raw, style.hitsOf(row)).map((piece, index) => {
         const text = piece.isHit ? <mark>{piece.text}</mark> : piece.text;
         if (piece.link) return <a key={index} class={piece.classes} href={piece.link} target="_blank" rel="noopener noreferrer">{text}</a>;
-        if (piece.isHit) return <mark key={index} class={piece.classes}>{piece.text}</mark>;
-        return piece.classes ? <span key={index} class={piece.classes}>{piece.text}</span> : piece.text;
+        return piece.classes ? <span key={index} class={piece.classes}>{text}</span> : text;
       })}
       {left > 0 && <button type="button" class="link" onClick={() => style.onShowAll(row)}>… {formatBytes(left)} more</button>}
     </span>

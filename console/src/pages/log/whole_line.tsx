@@ -3,14 +3,14 @@
 import { formatBytes } from "../../core/format";
 import { copyText } from "../../ui/clipboard";
 import { Dialog } from "../../ui/dialog";
-import { splitLine } from "./pieces";
+import { StyledText } from "./line";
 import { stampText, type LogRow } from "./rows";
 
 export function WholeLine({ row, raw, onClose, onSave }: { row: LogRow; raw: boolean; onClose: () => void; onSave: () => void }) {
   return (
     <Dialog title={`${row.task}, ${stampText(row.stamp)}`} onClose={onClose}>
       <pre class="log-whole" tabIndex={0}>
-        {splitLine(row.text, raw, []).map((piece, index) => <span key={index} class={piece.classes}>{piece.text}</span>)}
+        <StyledText text={row.text} raw={raw} />
       </pre>
       {row.cut > 0 && <p>The line goes on for {formatBytes(row.cut)}, which only the download has.</p>}
       <footer class="actions">

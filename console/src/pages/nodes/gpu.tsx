@@ -1,5 +1,7 @@
 /** What is known of one GPU. */
 
+import { Fragment } from "preact";
+
 import { GPU_MEANINGS, GPU_SIGNS } from "../../core/fleet";
 import { formatBytes } from "../../core/format";
 import type { GpuReading, GpuSummary } from "../../net/types";
@@ -46,7 +48,7 @@ function Reading({ reading }: { reading: GpuReading }) {
   if (reading.throttled?.length) rows.push(["Clocks lowered by", reading.throttled.join(", ")]);
   return (
     <>
-      {rows.map(([name, text]) => <><dt key={name}>{name}</dt><dd class="num">{text}</dd></>)}
+      {rows.map(([name, text]) => <Fragment key={name}><dt>{name}</dt><dd class="num">{text}</dd></Fragment>)}
       {reading.at && <><dt>Read</dt><dd><Time value={reading.at} /></dd></>}
     </>
   );

@@ -36,9 +36,6 @@ export default function NodesPage({ route }: { route: Route }) {
   const fleet = useFleet();
   const order = useSignal<Order | null>(null);
   const view = route.query.get("view") === "table" ? "table" : "map";
-  useEffect(() => {
-    document.title = "Nodes – Trainshed";
-  }, []);
   const answer = fleet.value.value;
   const nodes = answer?.nodes ?? [];
   const shown = filterNodes(nodes, route.query.get("q") ?? "", displayNameOf);

@@ -70,8 +70,9 @@ function NodeCard({ node, onOrder }: { node: NodeSummary; onOrder: (order: Order
 }
 
 function Gpus({ node }: { node: NodeSummary }) {
-  const opened = useSignal<GpuSummary | null>(null);
+  const opened = useSignal("");
   const devices = node.devices ?? [];
+  const gpu = devices.find(({ uuid }) => uuid === opened.value);
   if (devices.length === 0) {
     return <p>{describeGpuCounts(node) || "No GPU"}</p>;
   }
@@ -79,10 +80,10 @@ function Gpus({ node }: { node: NodeSummary }) {
     <>
       <ul class="gpus" aria-label={`GPUs of ${node.name}`}>
         {devices.map((gpu) => (
-          <li key={gpu.uuid}><GpuTile gpu={gpu} onOpen={() => (opened.value = gpu)} /></li>
+          <li key={gpu.uuid}><GpuTile gpu={gpu} onOpen={() => (opened.value = gpu.uuid)} /></li>
         ))}
       </ul>
-      {opened.value && <GpuDialog node={node.name} gpu={opened.value} onClose={() => (opened.value = null)} />}
+      {gpu && <GpuDialog node={node.name} gpu={gpu} onClose={() => (opened.value = "")} />}
     </>
   );
 }

@@ -62,7 +62,7 @@ function whereOf(row: JobRow): string {
 
 function SelectBox({ row, isActive, selection }: { row: JobRow; isActive: boolean; selection: Selection }) {
   return (
-    <input type="checkbox" tabIndex={stop(isActive)} aria-label={`Select ${row.displayName}`}
+    <input type="checkbox" tabIndex={stop(isActive)} aria-label={`Select ${showHidden(row.displayName)}`}
       checked={selection.has(row.uid)} onClick={(event) => selection.toggle(row.uid, event.shiftKey)} />
   );
 }
@@ -77,9 +77,16 @@ function SelectAll({ selection }: { selection: Selection }) {
 
 function MoreButton({ row, isActive, orders }: { row: JobRow; isActive: boolean; orders: RowOrders }) {
   return (
-    <button type="button" class="plain" tabIndex={stop(isActive)} aria-label={`Actions for ${row.displayName}`} onClick={() => orders.openActions(row)}>⋯</button>
+    <button type="button" class="plain" tabIndex={stop(isActive)} aria-label={`Actions for ${showHidden(row.displayName)}`} onClick={() => orders.openActions(row)}>⋯</button>
   );
 }
+
+const selectColumn = (orders: RowOrders): Column<JobRow> => ({
+  id: "select", title: <SelectAll selection={orders.selection} />, width: "1.4rem", cell: (row, isActive) => <SelectBox row={row} isActive={isActive} selection={orders.selection} />,
+});
+const moreColumn = (orders: RowOrders): Column<JobRow> => ({
+  id: "more", title: <span class="hidden-text">Actions</span>, width: "1.8rem", cell: (row, isActive) => <MoreButton row={row} isActive={isActive} orders={orders} />,
+});
 
 /** Return the columns of a wide table. */
 export function wideColumns(orders: RowOrders, hasProjects: boolean): Column<JobRow>[] {
@@ -87,7 +94,7 @@ export function wideColumns(orders: RowOrders, hasProjects: boolean): Column<Job
     ? [{ id: "project", title: "Project", width: "minmax(5rem, 8rem)", isSortable: true, cell: (row) => row.project }]
     : [];
   return [
-    { id: "select", title: <SelectAll selection={orders.selection} />, width: "1.4rem", cell: (row, isActive) => <SelectBox row={row} isActive={isActive} selection={orders.selection} /> },
+    selectColumn(orders),
     { id: "name", title: "Name", width: "minmax(9rem, 1.3fr)", isSortable: true, cell: (row, isActive) => <Name row={row} isActive={isActive} /> },
     ...project,
     { id: "kind", title: "Kind", width: "5.5rem", isSortable: true, cell: (row) => KIND_NAMES[row.kind] ?? row.kind },
@@ -97,14 +104,14 @@ export function wideColumns(orders: RowOrders, hasProjects: boolean): Column<Job
     { id: "replicas", title: "Replicas", width: "5rem", isSortable: true, isNumber: true, cell: (row) => formatCount(row.replicas) },
     { id: "time", title: "Waited or ran", width: "7rem", isSortable: true, isNumber: true, cell: (row) => <Span start={spanStart(row)} end={row.endTime} /> },
     { id: "creator", title: "By", width: "minmax(4rem, 8rem)", isSortable: true, cell: (row) => showHidden(row.creator) },
-    { id: "more", title: <span class="hidden-text">Actions</span>, width: "1.8rem", cell: (row, isActive) => <MoreButton row={row} isActive={isActive} orders={orders} /> },
+    moreColumn(orders),
   ];
 }
 
 /** Return the columns of a narrow screen: two lines a row. */
 export function narrowColumns(orders: RowOrders): Column<JobRow>[] {
   return [
-    { id: "select", title: <SelectAll selection={orders.selection} />, width: "1.4rem", cell: (row, isActive) => <SelectBox row={row} isActive={isActive} selection={orders.selection} /> },
+    selectColumn(orders),
     {
       id: "name", title: "Name, state", width: "minmax(0, 1fr)", isSortable: true,
       cell: (row, isActive) => (
@@ -115,6 +122,6 @@ export function narrowColumns(orders: RowOrders): Column<JobRow>[] {
       ),
     },
     { id: "time", title: "Time", width: "4.8rem", isSortable: true, isNumber: true, cell: (row) => <Span start={spanStart(row)} end={row.endTime} /> },
-    { id: "more", title: <span class="hidden-text">Actions</span>, width: "1.8rem", cell: (row, isActive) => <MoreButton row={row} isActive={isActive} orders={orders} /> },
+    moreColumn(orders),
   ];
 }

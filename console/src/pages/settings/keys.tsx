@@ -9,7 +9,7 @@ import { Confirm } from "../../ui/dialog";
 import { ErrorNotice } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
 import { Time } from "../../ui/time";
-import { Field, ROLES } from "./fields";
+import { Field, ListTable, projectTitle, ROLES } from "./fields";
 
 export function KeysTab() {
   const keys = useResource("keys", (signal) => callApi<Keys>("GET", "/keys", { signal }));
@@ -39,23 +39,18 @@ export function KeysTab() {
 
 function KeyTable({ keys, onRemove }: { keys: readonly KeySummary[]; onRemove: (key: KeySummary) => void }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="List of keys">
-      <table class="list">
-        <thead><tr><th scope="col">Email</th><th scope="col">Id</th><th scope="col">Project</th><th scope="col">Role</th><th scope="col">Added</th><th scope="col"><span class="hidden-text">Order</span></th></tr></thead>
-        <tbody>
-          {keys.map((key) => (
-            <tr key={key.id}>
-              <th scope="row">{key.email}</th>
-              <td><code>{key.id}</code></td>
-              <td>{key.project === "*" ? "all" : key.project}</td>
-              <td>{key.role}</td>
-              <td><Time value={key.createTime} /></td>
-              <td><button type="button" aria-label={`Remove the key of ${key.email}`} onClick={() => onRemove(key)}>Remove</button></td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <ListTable label="List of keys" heads={["Email", "Id", "Project", "Role", "Added"]}>
+      {keys.map((key) => (
+        <tr key={key.id}>
+          <th scope="row">{key.email}</th>
+          <td><code>{key.id}</code></td>
+          <td>{projectTitle(key.project)}</td>
+          <td>{key.role}</td>
+          <td><Time value={key.createTime} /></td>
+          <td><button type="button" aria-label={`Remove the key of ${key.email}`} onClick={() => onRemove(key)}>Remove</button></td>
+        </tr>
+      ))}
+    </ListTable>
   );
 }
 

@@ -10,7 +10,7 @@ import { Confirm, Dialog } from "../../ui/dialog";
 import { ErrorNotice, Notice } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
 import { Time } from "../../ui/time";
-import { ROLES, Field } from "./fields";
+import { Field, ListTable, projectTitle, ROLES } from "./fields";
 
 export function TokensTab() {
   const tokens = useResource("tokens", (signal) => callApi<Tokens>("GET", "/tokens", { signal }));
@@ -35,27 +35,20 @@ export function TokensTab() {
 
 function TokenTable({ tokens, onRevoke }: { tokens: readonly ListedToken[]; onRevoke: (token: ListedToken) => void }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="List of tokens">
-      <table class="list">
-        <thead>
-          <tr><th scope="col">Name</th><th scope="col">Id</th><th scope="col">Project</th><th scope="col">Role</th><th scope="col">Made</th><th scope="col">Ends</th><th scope="col">Last use</th><th scope="col"><span class="hidden-text">Order</span></th></tr>
-        </thead>
-        <tbody>
-          {tokens.map((token) => (
-            <tr key={token.id} class={token.revoked ? "gone" : ""}>
-              <th scope="row">{token.name}</th>
-              <td><code>{token.id}</code></td>
-              <td>{token.project === "*" ? "all" : token.project}</td>
-              <td>{token.role}</td>
-              <td><Time value={token.createTime} /></td>
-              <td>{token.expireTime ? <Time value={token.expireTime} /> : "never"}</td>
-              <td>{token.lastUseTime ? <Time value={token.lastUseTime} /> : "–"}</td>
-              <td>{token.revoked ? <span class="hint">⊘ revoked</span> : <button type="button" aria-label={`Revoke ${token.name}`} onClick={() => onRevoke(token)}>Revoke</button>}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <ListTable label="List of tokens" heads={["Name", "Id", "Project", "Role", "Made", "Ends", "Last use"]}>
+      {tokens.map((token) => (
+        <tr key={token.id} class={token.revoked ? "gone" : ""}>
+          <th scope="row">{token.name}</th>
+          <td><code>{token.id}</code></td>
+          <td>{projectTitle(token.project)}</td>
+          <td>{token.role}</td>
+          <td><Time value={token.createTime} /></td>
+          <td>{token.expireTime ? <Time value={token.expireTime} /> : "never"}</td>
+          <td>{token.lastUseTime ? <Time value={token.lastUseTime} /> : "–"}</td>
+          <td>{token.revoked ? <span class="hint">⊘ revoked</span> : <button type="button" aria-label={`Revoke ${token.name}`} onClick={() => onRevoke(token)}>Revoke</button>}</td>
+        </tr>
+      ))}
+    </ListTable>
   );
 }
 

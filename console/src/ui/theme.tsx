@@ -1,15 +1,16 @@
 /** Light, dark, or what the system says. */
 
 import { signal } from "@preact/signals";
+import { useId } from "preact/hooks";
 
 import { readChoice, writeChoice } from "../net/settings";
 
-export type Theme = "light" | "dark" | "system";
+type Theme = "light" | "dark" | "system";
 
-export const THEMES: readonly Theme[] = ["light", "dark", "system"];
+const THEMES: readonly Theme[] = ["light", "dark", "system"];
 
 const stored = readChoice("theme");
-export const theme = signal<Theme>(stored === "light" || stored === "dark" ? stored : "system");
+const theme = signal<Theme>(stored === "light" || stored === "dark" ? stored : "system");
 
 const systemDark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -20,7 +21,7 @@ function update(): void {
   isDark.value = theme.value === "dark" || (theme.value === "system" && systemDark.matches);
 }
 
-export function chooseTheme(choice: Theme): void {
+function chooseTheme(choice: Theme): void {
   theme.value = choice;
   writeChoice("theme", choice === "system" ? null : choice);
   if (choice === "system") delete document.documentElement.dataset.theme;
@@ -30,3 +31,15 @@ export function chooseTheme(choice: Theme): void {
 
 update();
 systemDark.addEventListener("change", update);
+
+export function ThemeChoice() {
+  const name = useId();
+  return (
+    <fieldset class="themes">
+      <legend class="hidden-text">Theme</legend>
+      {THEMES.map((choice) => (
+        <label key={choice}><input type="radio" name={name} checked={theme.value === choice} onChange={() => chooseTheme(choice)} /> {choice}</label>
+      ))}
+    </fieldset>
+  );
+}
