@@ -5,7 +5,7 @@ import type { LogWindow } from "../src/net/schemas";
 import { LogFeed, type WindowQuery } from "../src/pages/log/feed";
 import { findLiteral, splitLine } from "../src/pages/log/pieces";
 import { parseJump, stampText, timeText, type WireLine } from "../src/pages/log/rows";
-import { LogSearch, nextHit, type Hit, type ReadHits } from "../src/pages/log/search";
+import { describeUnlisted, HITS_MAX, LogSearch, nextHit, type Hit, type ReadHits } from "../src/pages/log/search";
 
 const BASE = 1_795_991_680_000_000_000n;
 const stampOf = (number: number): string => String(BASE + BigInt(number));
@@ -201,6 +201,24 @@ test("a search begins at the reader, goes on before it, and searches no line twi
     assert.ok(search.complete.value);
     assert.equal(search.searched.value, null);
   }
+});
+
+test("a search with more hits than are listed says which lines are not", async () => {
+  const everyLine: ReadHits = async (_query, from, limit, onLine, stop) => {
+    for (let n = from; n < from + limit && n <= 30000 && !stop.aborted; n += 1) onLine(hit(n));
+    onLine({ done: true, hits: limit, complete: from + limit > 30000 });
+  };
+  const unlisted = async (number: number): Promise<string | null> => {
+    const search = new LogSearch(everyLine);
+    await search.start(TEXT, { number, share: (number - 1) / 30000 });
+    assert.equal(search.hits.value.length, HITS_MAX);
+    return describeUnlisted(search.hits.value, search.gap.value, search.begin.value);
+  };
+  const begins = "More lines have a hit than the 10,000 listed: ";
+  assert.equal(await unlisted(1), `${begins}those behind line 10,000 are not listed.`);
+  assert.equal(await unlisted(5001), `${begins}those behind line 15,000 and before line 5,001 are not listed.`);
+  assert.equal(await unlisted(29001), `${begins}those between line 9,000 and line 29,001 are not listed.`);
+  assert.equal(describeUnlisted([hit(1)], null, 1), null);
 });
 
 test("a search that is left takes no more hits", async () => {

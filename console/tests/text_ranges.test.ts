@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { editOf, offsetOf, unitsBefore, withPlainEnds } from "../src/core/text_ranges";
+import { editOf, firstChangedLine, offsetOf, unitsBefore, withPlainEnds } from "../src/core/text_ranges";
 
 const TEXT = "a: 1\n😀b: 22\n\nlast";
 
@@ -28,4 +28,10 @@ test("the places of a file with other ends of lines are those of the editor's te
   const text = withPlainEnds("a: 1\r\nb: 2\rc: 3\n");
   assert.equal(text, "a: 1\nb: 2\nc: 3\n");
   assert.equal(offsetOf(text, { line: 3, column: 1 }), 10);
+});
+
+test("the first line that a change changed", () => {
+  assert.equal(firstChangedLine("a\nb\nc", "a\nB\nc"), 2);
+  assert.equal(firstChangedLine("a\nb", "a\nb\nc"), 3);
+  assert.equal(firstChangedLine("a\nb", "a\nb"), null);
 });

@@ -149,6 +149,25 @@ def test_a_literal_and_an_expression_are_found_in_the_whole_log(page):
 
 
 @pytest.mark.full
+def test_the_first_hit_is_one_click_also_where_only_hits_are_shown(page):
+    current = page.locator(".line.current .line-number")
+    page.get_by_label("Find in the log").fill("step")
+    expect(current).to_be_visible()
+    page.get_by_role("button", name="First hit").click()
+    expect(current).to_have_text(re.compile("^[1-9]$"))
+    page.get_by_role("button", name="only hits").click()
+    expect(page.get_by_text("lines have a hit than the 10,000 listed")).to_be_visible()
+    lines = page.locator(".log-lines")
+    page.keyboard.press("End")
+    wait_on_page(page, lambda: first_visible(page) > 9_000)
+    page.keyboard.press("Home")
+    wait_on_page(page, lambda: first_visible(page) < 10)
+    page.get_by_role("button", name="Next hit").click()
+    page.get_by_role("button", name="Next hit").click()
+    expect(lines.locator(".line.current")).to_be_in_viewport()
+
+
+@pytest.mark.full
 def test_the_address_restores_the_view(page, simulated, visit, long_log):
     page.get_by_label("Least severity").select_option("ERROR")
     expect(page.locator(".line")).to_have_count(10)

@@ -91,6 +91,8 @@ def test_a_waiting_job_starts_by_the_offered_change(simulated, visit):
     take_picture(page, "why-try-it")
     panel.get_by_role("link", name="Try it").click()
     expect(page.get_by_text("It would start now.", exact=True)).to_be_visible()
+    expect(page.get_by_text(re.compile("^The text of too-big with a change"))).to_be_visible()
+    expect(page.locator(".cm-activeLine")).to_have_text(re.compile("replicaCount|acceleratorCount"))
     take_picture(page, "submit-change")
     page.get_by_role("button", name="Submit", exact=True).click()
     expect(page).to_have_url(re.compile(f"/console/jobs/{PROJECT}/"))

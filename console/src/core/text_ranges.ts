@@ -48,3 +48,10 @@ export function editOf(text: string, edit: TextEdit): Edit {
   const to = offsetOf(text, { line: edit.endLine, column: edit.endColumn });
   return { from, to: Math.max(from, to), text: edit.text };
 }
+
+/** Return the number of the first line, from 1, in which a text differs from the one before; null if none does. */
+export function firstChangedLine(before: string, after: string): number | null {
+  const old = before.split("\n");
+  const index = after.split("\n").findIndex((line, at) => line !== old[at]);
+  return index < 0 ? null : index + 1;
+}

@@ -8,7 +8,7 @@ import { ApiError } from "../../net/api";
 import { LogFeed, type Target } from "./feed";
 import type { LogPort } from "./port";
 import { isFiltered, stampText, type LogFilter, type LogRow } from "./rows";
-import { LogSearch, nextHit, type LogQuery } from "./search";
+import { hitRows, LogSearch, nextHit, type LogQuery } from "./search";
 import { LogViewport } from "./viewport";
 
 /** Where a line that was looked for appears: with some lines before it. */
@@ -20,6 +20,8 @@ export class LogController {
   readonly feed: LogFeed;
   readonly search: LogSearch;
   readonly viewport = new LogViewport();
+  /** Where the reader is among the hits, while only they are shown. */
+  readonly hitsViewport = new LogViewport();
   /** The row that a link, a hit or an error led to. */
   readonly current = signal<string | null>(null);
   /** A sentence about the last order that led nowhere; null if it did. */
@@ -28,6 +30,7 @@ export class LogController {
   readonly errors = signal<readonly LogRow[]>([]);
   /** How many orders have led to a line: the page then brings the log into view. */
   readonly orders = signal(0);
+  private isOnlyHits = false;
   private wantsHit = false;
   /** The stamp behind which a search looks for its first hit. */
   private origin: string | null = null;
@@ -41,7 +44,7 @@ export class LogController {
 
   /** Show the line of a stamp, or the end; then read where the errors are. */
   async open(stamp: string | null): Promise<void> {
-    if (stamp === null) await this.toEnd();
+    if (stamp === null) await this.showEnd();
     else await this.toStamp(stamp);
     if (!isFiltered(this.filter) && this.feed.hasPositions.peek()) await this.readErrors();
   }
@@ -55,14 +58,30 @@ export class LogController {
     }
   }
 
+  /** Show only the hits, from the present line on, or all lines. */
+  showOnlyHits(isOnlyHits: boolean): void {
+    this.isOnlyHits = isOnlyHits;
+    const stamp = this.current.peek();
+    if (isOnlyHits && stamp !== null) this.hitsViewport.goTo(stamp, LOOKED_FOR);
+    else if (isOnlyHits) this.hitsViewport.goToEnd();
+  }
+
+  /** Show the last line, or the last hit where only hits are shown. */
   async toEnd(): Promise<void> {
+    if (this.isOnlyHits) this.hitsViewport.goToEnd();
+    else await this.showEnd();
+  }
+
+  private async showEnd(): Promise<void> {
     this.current.value = null;
     this.viewport.goToEnd();
     if (!this.feed.hasEnd.peek()) await this.feed.show({ end: true });
   }
 
+  /** Show the first line, or the first hit where only hits are shown. */
   async toStart(): Promise<void> {
-    await this.move(this.feed.hasPositions.peek() ? { line: 1 } : { stamp: "0" }, 0);
+    if (this.isOnlyHits) this.hitsViewport.goTo("0", 0);
+    else await this.move(this.feed.hasPositions.peek() ? { line: 1 } : { stamp: "0" }, 0);
   }
 
   /** Show a line by its stamp, and mark it. */
@@ -101,18 +120,25 @@ export class LogController {
   async toggleFollow(): Promise<void> {
     const row = this.viewport.atEnd.peek() ? this.viewport.firstRow(this.feed.rows.peek()) : null;
     if (row) this.viewport.goTo(row.stamp, 0);
-    else await this.toEnd();
+    else await this.showEnd();
   }
 
   /** Search, and go to the first hit at or behind the reader. */
   find(query: LogQuery | null): void {
     this.wantsHit = query !== null;
-    const first = this.referenceRow();
+    const first = this.referenceRow(this.viewport.visibleRows(this.feed.rows.peek()));
     this.origin = first ? stampBefore(first.stamp) : null;
     const total = this.feed.attempts.peek().reduce((sum, attempt) => sum + attempt.lines, 0);
     const number = this.numberAt(first);
     const start = number === null || number > total ? undefined : { number, share: (number - 1) / total };
     void this.search.start(query, start).then(() => this.takeHits());
+  }
+
+  /** Go to the first hit of the whole log. */
+  findFirst(): void {
+    this.wantsHit = true;
+    this.origin = null;
+    void this.search.start(this.search.query.peek()).then(() => this.takeHits());
   }
 
   /** Go to the first hit as soon as one behind the reader has arrived, or all lines there were searched. */
@@ -155,8 +181,8 @@ export class LogController {
   }
 
   /** Return the visible lines as text. */
-  visibleText(rows: readonly LogRow[]): string {
-    return this.viewport.visibleRows(rows).map(lineText).join("\n");
+  visibleText(): string {
+    return this.visibleRows().map(lineText).join("\n");
   }
 
   dispose(): void {
@@ -172,6 +198,7 @@ export class LogController {
   /** Obey an order that leads to a line. */
   private async showStamp(stamp: string): Promise<void> {
     this.orders.value += 1;
+    if (this.isOnlyHits) this.hitsViewport.goTo(stamp, LOOKED_FOR);
     await this.toStamp(stamp);
   }
 
@@ -183,17 +210,22 @@ export class LogController {
     this.current.value = share > 0 ? row.key : null;
   }
 
+  /** Return the lines on the screen. */
+  private visibleRows(): readonly LogRow[] {
+    if (this.isOnlyHits) return this.hitsViewport.visibleRows(hitRows(this.search.hits.peek()));
+    return this.viewport.visibleRows(this.feed.rows.peek());
+  }
+
   /** Return the marked row if it is visible, else the first visible one. */
-  private referenceRow(): LogRow | null {
-    const rows = this.viewport.visibleRows(this.feed.rows.peek());
+  private referenceRow(rows: readonly LogRow[]): LogRow | null {
     return rows.find((row) => row.key === this.current.peek()) ?? rows[0] ?? null;
   }
 
   /** Return the stamp from which orders step: the marked line if it is visible, else an edge. */
   private reference(isForward: boolean): string | null {
-    const row = this.referenceRow();
+    const rows = this.visibleRows();
+    const row = this.referenceRow(rows);
     if (row === null || row.key === this.current.peek()) return row?.stamp ?? null;
-    const rows = this.viewport.visibleRows(this.feed.rows.peek());
     return isForward ? stampBefore(row.stamp) : stampAfter(rows[rows.length - 1]?.stamp ?? row.stamp);
   }
 }

@@ -43,6 +43,7 @@ export function FindBox({ controller, choices }: { controller: LogController; ch
       <input ref={field} id={FIND_ID} type="search" aria-label="Find in the log" placeholder="find in all lines" defaultValue={text}
         maxLength={1000} spellcheck={false} onInput={onInput} onKeyDown={onKey} />
       <HitCount controller={controller} />
+      <button type="button" title="First hit of the whole log" aria-label="First hit" disabled={!text} onClick={() => controller.findFirst()}>⤒ hit</button>
       <button type="button" title="Previous hit (N)" aria-label="Previous hit" disabled={!text} onClick={() => void controller.stepHit(-1)}>↑</button>
       <button type="button" title="Next hit (n)" aria-label="Next hit" disabled={!text} onClick={() => void controller.stepHit(1)}>↓</button>
       <Switch name="regex" isOn={choices.query?.isExpression ?? false} title="The text is a regular expression (RE2)">.*</Switch>

@@ -5,6 +5,7 @@
 
 import { signal } from "@preact/signals";
 
+import { formatCount } from "../../core/format";
 import { compareStamps } from "../../core/viewport";
 import type { LogRow } from "./rows";
 
@@ -52,6 +53,10 @@ export class LogSearch {
   readonly complete = signal(false);
   /** Whether the lines behind the reader were searched. */
   readonly hasWrapped = signal(false);
+  /** The index of the hit before which others are left out, because there are too many; null if none is. */
+  readonly gap = signal<number | null>(null);
+  /** The number of the line at which the search began. */
+  readonly begin = signal(1);
   readonly error = signal<unknown>(null);
   private stop = new AbortController();
 
@@ -66,6 +71,8 @@ export class LogSearch {
     this.error.value = null;
     this.complete.value = false;
     this.hasWrapped.value = false;
+    this.gap.value = null;
+    this.begin.value = start.number;
     this.searched.value = query ? 0 : null;
     if (query) await this.run(query, start, this.stop.signal);
   }
@@ -80,15 +87,18 @@ export class LogSearch {
     const behind = new Gathering(stop, (hits, share) => this.take(stop, hits, share - start.share));
     let isWhole = await this.readPart(query, start.number, HITS_MAX, behind);
     const own = behind.hits;
+    let gap = own.length;
     if (isWhole && start.number > 1 && !stop.aborted) {
       this.hasWrapped.value = true;
       const before = new Gathering(stop, (hits, share) => this.take(stop, hits && [...hits, ...own], 1 - start.share + share), start);
       isWhole = await this.readPart(query, 1, Math.max(1, HITS_MAX - own.length), before);
       behind.hits = [...before.hits, ...own];
+      gap = before.hits.length;
     }
     if (stop.aborted) return;
     this.hits.value = behind.hits;
     this.complete.value = isWhole;
+    this.gap.value = isWhole ? null : gap;
     this.hasWrapped.value = true;
     this.searched.value = null;
   }
@@ -176,4 +186,17 @@ export function hitRows(hits: readonly Hit[]): readonly LogRow[] {
     key: hit.n === null ? `${hit.stamp} ${hit.task}` : hit.stamp, number: hit.n, stamp: hit.stamp, task: hit.task,
     severity: hit.severity, text: hit.text, cut: hit.cutBytes ?? 0,
   }));
+}
+
+/**
+ * Return which lines with a hit are not listed; null if all are. `gap` is the index before which
+ * hits are left out; a search that began at the line `begin` and is cut read no line before it.
+ */
+export function describeUnlisted(hits: readonly Hit[], gap: number | null, begin: number): string | null {
+  const before = gap === null ? null : hits[gap - 1]?.n ?? null;
+  if (gap === null || before === null) return null;
+  const after = hits[gap]?.n ?? null;
+  const behind = begin > 1 ? `those behind line ${formatCount(before)} and before line ${formatCount(begin)}` : `those behind line ${formatCount(before)}`;
+  const unlisted = after === null ? behind : `those between line ${formatCount(before)} and line ${formatCount(after)}`;
+  return `More lines have a hit than the ${formatCount(hits.length)} listed: ${unlisted} are not listed.`;
 }

@@ -1,7 +1,7 @@
 /** The log of a job: any line of it by its number, a search over all of it, and its growing end. */
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 
 import { now } from "../../core/clock";
 import { formatCount, formatSpan, parseTime } from "../../core/format";
@@ -24,9 +24,8 @@ import { logPort } from "./port";
 import { ReadAloud } from "./read_aloud";
 import { isFiltered, isGrave, stampText, type LogRow } from "./rows";
 import { Scrollbar, type ScrollMark } from "./scrollbar";
-import { hitRows } from "./search";
+import { describeUnlisted, hitRows } from "./search";
 import { Toolbar } from "./toolbar";
-import { LogViewport } from "./viewport";
 import { WholeLine } from "./whole_line";
 
 interface LogViewProps {
@@ -54,11 +53,11 @@ export function LogView({ project, job, summary, isOpen, openAt = null }: LogVie
   return (
     <section ref={section} class="log" aria-label="Log">
       <Toolbar controller={controller} choices={choices} isOpen={isOpen} onJump={() => (isJumping.value = true)}
-        onCopy={() => void copyText(controller.visibleText(rows), "lines on the screen")} />
+        onCopy={() => void copyText(controller.visibleText(), "lines on the screen")} />
       <LogNotices controller={controller} />
       <LogBody controller={controller} choices={choices} style={style} rows={rows} summary={summary} />
       <div class="log-foot">
-        {!(choices.onlyHits && choices.query) && <LogStatus controller={controller} choices={choices} />}
+        {choices.onlyHits && choices.query ? <HitsStatus controller={controller} /> : <LogStatus controller={controller} choices={choices} />}
         <ReadAloud feed={controller.feed} />
       </div>
       {isJumping.value && <JumpDialog controller={controller} utc={choices.times === "utc"} onClose={() => (isJumping.value = false)} />}
@@ -169,7 +168,7 @@ interface BodyProps {
 
 function LogBody({ controller, choices, style, rows, summary }: BodyProps) {
   const isHits = choices.onlyHits && choices.query !== null;
-  const ownViewport = useMemo(() => new LogViewport(), [controller, isHits]);
+  useLayoutEffect(() => controller.showOnlyHits(isHits), [controller, isHits]);
   const { ready, total } = controller.feed;
   const isEmpty = ready.value && (rows.length === 0 || total.value === 0);
   if (!isHits && isEmpty && rows.length === 0) return <EmptyLog choices={choices} summary={summary} />;
@@ -177,7 +176,7 @@ function LogBody({ controller, choices, style, rows, summary }: BodyProps) {
     <>
       {!isHits && isEmpty && <EmptyLog choices={choices} summary={summary} />}
       <div class="log-body">
-        <Lines key={isHits ? "hits" : "lines"} rows={rows} feed={isHits ? null : controller.feed} viewport={isHits ? ownViewport : controller.viewport}
+        <Lines key={isHits ? "hits" : "lines"} rows={rows} feed={isHits ? null : controller.feed} viewport={isHits ? controller.hitsViewport : controller.viewport}
           style={style} wrap={choices.wrap} current={controller.current} label={isHits ? "Lines with a hit" : "Lines of the log"} />
         {!isHits && controller.feed.hasPositions.value && <LogScrollbar controller={controller} choices={choices} />}
       </div>
@@ -219,6 +218,13 @@ function scrollMarks(controller: LogController, choices: LogChoices): readonly S
     ...search.hits.peek().filter((hit) => hit.n !== null).map((hit): ScrollMark => ({ line: (hit.n ?? 1) - 1, kind: "hit" })),
     ...errors.map((row): ScrollMark => ({ line: (row.number ?? 1) - 1, kind: "error" })),
   ];
+}
+
+/** Says which lines with a hit are not listed, because there are too many. */
+function HitsStatus({ controller }: { controller: LogController }) {
+  const { hits, gap, searched, begin } = controller.search;
+  const text = searched.value === null ? describeUnlisted(hits.value, gap.value, begin.value) : null;
+  return text && <p class="log-status num">{text}</p>;
 }
 
 function LogStatus({ controller, choices }: { controller: LogController; choices: LogChoices }) {

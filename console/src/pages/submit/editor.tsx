@@ -32,6 +32,8 @@ interface EditorProps {
   /** The problems of `checkedText`; they are not shown over another text. */
   problems: readonly TextViolation[];
   checkedText: string;
+  /** The line to show, which counts from 1: a new object shows it again; null for the first. */
+  shown: { line: number } | null;
   onReady: (handle: EditorHandle) => void;
 }
 
@@ -76,12 +78,17 @@ function stateOf(text: string, onText: (text: string) => void): EditorState {
   });
 }
 
+/** Put the cursor at a place and bring it into view, without the focus. */
+function show(view: EditorView, line: number, column: number): void {
+  const anchor = offsetOf(view.state.doc.toString(), { line, column });
+  view.dispatch({ selection: { anchor }, effects: EditorView.scrollIntoView(anchor, { y: "center" }) });
+}
+
 function handleOf(view: EditorView): EditorHandle {
   return {
     setText: (text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, selection: { anchor: 0 }, scrollIntoView: true }),
     jump: (line, column) => {
-      const anchor = offsetOf(view.state.doc.toString(), { line, column });
-      view.dispatch({ selection: { anchor }, effects: EditorView.scrollIntoView(anchor, { y: "center" }) });
+      show(view, line, column);
       view.focus();
     },
     apply: (edit) => {
@@ -107,7 +114,7 @@ function diagnosticOf(text: string, problem: TextViolation, handle: EditorHandle
   };
 }
 
-export default function Editor({ text, onText, problems, checkedText, onReady }: EditorProps) {
+export default function Editor({ text, onText, problems, checkedText, shown, onReady }: EditorProps) {
   const parent = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
   useEffect(() => {
@@ -124,5 +131,8 @@ export default function Editor({ text, onText, problems, checkedText, onReady }:
     const marks = problems.filter((problem) => problem.line).slice(0, MARKS_MAX).map((problem) => diagnosticOf(checkedText, problem, handle));
     current.dispatch(setDiagnostics(current.state, marks));
   }, [problems, checkedText]);
+  useEffect(() => {
+    if (view.current && shown) show(view.current, shown.line, 1);
+  }, [shown]);
   return <div class="editor" ref={parent} />;
 }

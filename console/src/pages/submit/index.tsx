@@ -7,7 +7,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { formatPlural } from "../../core/format";
 import { jobPath, type Route } from "../../core/route";
 import { navigate, setQuery } from "../../core/router";
-import { editOf, withPlainEnds } from "../../core/text_ranges";
+import { editOf, firstChangedLine, withPlainEnds } from "../../core/text_ranges";
 import { ApiError, callApi } from "../../net/api";
 import { outage } from "../../net/connection";
 import { ALL_PROJECTS, project as shownProject, projects } from "../../net/project";
@@ -44,6 +44,8 @@ function useSubmitState() {
   const requestId = useRef(draft?.requestId ?? newRequestId()).current;
   const attempt = useAttempt();
   const editor = useRef<EditorHandle | null>(null);
+  /** The line that the offered change changed. */
+  const changed = useSignal<{ line: number } | null>(null);
   useEffect(() => writeDraft({ text: text.value, location: location.value, requestId }), [text.value, location.value]);
   useEffect(() => {
     const isTyped = project.value !== "" && shownProject.value === ALL_PROJECTS;
@@ -54,8 +56,10 @@ function useSubmitState() {
     about.value = loaded.about;
     text.value = withPlainEnds(loaded.text);
     editor.current?.setText(text.value);
+    const line = loaded.changedFrom ? firstChangedLine(loaded.changedFrom, loaded.text) : null;
+    changed.value = line === null ? null : { line };
   };
-  return { text, location, project, about, requestId, editor, load, ...attempt };
+  return { text, location, project, about, requestId, editor, changed, load, ...attempt };
 }
 
 type SubmitState = ReturnType<typeof useSubmitState>;
@@ -108,7 +112,7 @@ export default function SubmitPage({ route }: { route: Route }) {
       <div class="columns">
         <div class="left">
           <Editor text={state.text.value} onText={(text) => (state.text.value = text)} problems={answer?.violations ?? []}
-            checkedText={check.last.value?.text ?? ""} onReady={(handle) => (state.editor.current = handle)} />
+            checkedText={check.last.value?.text ?? ""} shown={state.changed.value} onReady={(handle) => (state.editor.current = handle)} />
           <SubmitBar state={state} check={check} />
         </div>
         <div>

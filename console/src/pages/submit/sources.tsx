@@ -18,6 +18,8 @@ export interface LoadedText {
   location: string | null;
   /** What was loaded, for a message. */
   about: ComponentChildren;
+  /** The text before the change that would start the job; null without a change. */
+  changedFrom?: string | null;
 }
 
 /** Read another job's text; `withChange` takes the text with the change that would start it. Throws ApiError. */
@@ -31,6 +33,7 @@ export async function loadJob(project: string, job: string, withChange: boolean)
     text: isChanged ? stored.changedText ?? stored.text : stored.text,
     location: (isChanged ? stored.changedLocation : null) ?? stored.location ?? null,
     about: <>The text of <NamedJobLink project={project} job={job} name={nameOf(stored, job)} />{change}{stays}{lacks}</>,
+    changedFrom: isChanged ? stored.text : null,
   };
 }
 
@@ -48,17 +51,16 @@ async function readFile(file: File): Promise<LoadedText | null> {
   return { text: await file.text(), location: null, about: `The text of ${file.name}.` };
 }
 
-const EXAMPLE = `# A job of one CPU machine: replace the bucket, the package and the module.
+const EXAMPLE = `# A job that prints a line on one CPU machine: replace the command, and the image if you need another.
 displayName: hello
 jobSpec:
   workerPoolSpecs:
     - replicaCount: 1
       machineSpec:
         machineType: n1-standard-4
-      pythonPackageSpec:
-        executorImageUri: us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest
-        packageUris: [gs://BUCKET/trainer-0.1.tar.gz]
-        pythonModule: trainer.task
+      containerSpec:
+        imageUri: us-docker.pkg.dev/vertex-ai/training/pytorch-cpu.2-4.py310:latest
+        command: [python, -c, print("hello")]
 `;
 
 export function Sources({ project, onLoad }: { project: string; onLoad: (loaded: LoadedText) => void }) {
