@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { formatAccelerators, formatBytes, formatCount, formatDuration, formatNumber, formatSpan, parseResource, shorten } from "../src/core/format";
 import { showHidden } from "../src/core/hidden";
+import { sentence } from "../src/ui/notice";
 
 test("durations have two units at most", () => {
   const texts: Array<[number, string]> = [
@@ -52,4 +53,11 @@ test("hidden characters become visible", () => {
 test("a cut text does not cut a character", () => {
   assert.equal(shorten("😀😀😀", 2), "😀…");
   assert.equal(shorten("abc", 3), "abc");
+});
+
+test("a sentence begins with a capital letter, and a name stays as it is", () => {
+  assert.equal(sentence("fitting nodes are in use"), "Fitting nodes are in use.");
+  assert.equal(sentence("note: it ended"), "Note: it ended.");
+  assert.equal(sentence("gs://bucket/a.tar.gz: no such file"), "gs://bucket/a.tar.gz: no such file.");
+  assert.equal(sentence("node-5 is drained"), "node-5 is drained.");
 });

@@ -146,6 +146,9 @@ def test_the_spec_is_the_document_to_submit_again(local, visit, two_jobs):
 def test_two_jobs_show_what_differs(local, visit, two_jobs):
     first, second = ("/".join(job_path(name).split("/")[3:]) for name in two_jobs)
     page = visit(local).open(f"/console/compare?left={first}")
+    page.get_by_label("Right").fill("run-2")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Right must be PROJECT/JOB, got run-2")).to_be_visible()
     page.get_by_label("Right").fill(second)
     page.keyboard.press("Enter")
     spec = page.get_by_label("Spec")

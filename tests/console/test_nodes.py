@@ -50,6 +50,7 @@ def test_a_node_goes_into_maintenance_and_its_job_goes_on_elsewhere(simulated, v
     page.goto("/console/nodes")
     card.get_by_role("button", name=f"resume {node}").click()
     dialog.get_by_role("button", name="Resume").click()
+    expect(page.get_by_text(f"{node} takes new replicas.", exact=True)).to_be_visible()
     expect(card.get_by_text("READY")).to_be_visible()
     assert native(simulated, name)["attempt"] == 2
 

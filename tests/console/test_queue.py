@@ -101,6 +101,10 @@ def test_selected_jobs_are_cancelled_and_leave_the_table(simulated, visit):
     assert states.count("CANCELLED") + states.count("CANCELLING") == 4
     simulated.call("POST", f"/v1/{doomed[4]}:cancel", {})
     expect(page.get_by_text("No open job matches the filter.")).to_be_visible()
+    page.get_by_role("button", name="Search ended jobs too").click()
+    page.get_by_label("Select doomed-0", exact=True).click()
+    expect(page.get_by_text("1 selected")).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("^Cancel "))).to_have_count(0)
 
 
 def test_a_new_job_appears_without_a_reload(simulated, visit, jobs):

@@ -8,7 +8,7 @@ import { jobPath, jobResource, type Route } from "../../core/route";
 import { setQuery } from "../../core/router";
 import { ApiError, callApi } from "../../net/api";
 import type { JobSummary, Manifest, StoredDocument } from "../../net/types";
-import { ErrorNotice } from "../../ui/notice";
+import { ErrorNotice, Notice } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
 import { StateMark } from "../../ui/state";
 import { readReplicas, type PlannedReplica } from "../job/replicas";
@@ -28,6 +28,7 @@ interface ComparedJob {
 export default function ComparePage({ route }: { route: Route }) {
   const left = route.query.get("left") ?? "";
   const right = route.query.get("right") ?? "";
+  const problem = nameProblem("Left", left) ?? nameProblem("Right", right);
   return (
     <main id="main" tabIndex={-1} class="compare">
       <h1>Two jobs side by side</h1>
@@ -36,7 +37,8 @@ export default function ComparePage({ route }: { route: Route }) {
         <button type="button" title="Exchange the sides" aria-label="Exchange the sides" onClick={() => setQuery({ left: right, right: left })}>⇄</button>
         <JobChoice label="Right" value={right} onChange={(name) => setQuery({ right: name })} />
       </p>
-      {left && right ? <Comparison left={left} right={right} /> : <p>Choose two jobs.</p>}
+      {problem && <Notice tone="error">{problem}</Notice>}
+      {!problem && (left && right ? <Comparison left={left} right={right} /> : <p>Choose two jobs: type a part of a job's name, and take one of the suggestions.</p>)}
     </main>
   );
 }
@@ -67,6 +69,12 @@ async function readJob(name: string, signal: AbortSignal): Promise<ComparedJob> 
     callApi<JobSummary>("GET", path, { signal }), optional<StoredDocument>("document"), optional<Manifest>("manifest"),
   ]);
   return { summary, document, replicas: manifest ? readReplicas(manifest.parts) : [], problem: problems.join("; ") };
+}
+
+/** Return what is wrong with the name of a side; null without a name, and for PROJECT/JOB. */
+function nameProblem(side: string, name: string): string | null {
+  const isName = name === "" || /^[^/]+\/[^/]+$/.test(name);
+  return isName ? null : `${side} must be PROJECT/JOB, got ${showHidden(name)}: take one of the suggestions.`;
 }
 
 /** Return the project and the job of "P/J". */

@@ -11,7 +11,7 @@ import { useAttempt } from "../../ui/attempt";
 import { CopyButton } from "../../ui/copy";
 import { Dialog } from "../../ui/dialog";
 import { JobLink } from "../../ui/job_link";
-import { announce, ErrorNotice, Notice, sentence } from "../../ui/notice";
+import { announce, ErrorNotice, Notice } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
 
 type OrderWord = "drain" | "maintain" | "resume";
@@ -23,6 +23,12 @@ export interface Order {
 
 const TITLES: Readonly<Record<OrderWord, string>> = {
   drain: "Drain", maintain: "Put into maintenance", resume: "Resume",
+};
+
+const HINTS: Readonly<Record<OrderWord, string>> = {
+  drain: "No new replicas; what runs on the node goes on to its end",
+  maintain: "No new replicas; jobs on the node get notice, save their work and start again elsewhere",
+  resume: "The node takes new replicas again",
 };
 
 /** The seconds of notice that the server gives when the caller names none. */
@@ -48,7 +54,7 @@ export function OrderButtons({ node, onOrder, isNarrow, tabIndex = 0 }: ButtonsP
   return (
     <span class="orders">
       {wordsFor(node).map((word) => (
-        <button key={word} type="button" tabIndex={tabIndex} aria-label={`${word} ${node.name}`} onClick={() => onOrder({ word, node })}>{word}</button>
+        <button key={word} type="button" tabIndex={tabIndex} aria-label={`${word} ${node.name}`} title={HINTS[word]} onClick={() => onOrder({ word, node })}>{word}</button>
       ))}
     </span>
   );
@@ -83,7 +89,7 @@ export function OrderDialog({ order, onClose, onDone }: DialogProps) {
     return run(async () => {
       const body = word === "maintain" ? { notice: `${seconds ?? 0}s` } : undefined;
       const answer = await callApi<NodeOrdered>("POST", `/nodes/${encodeURIComponent(node.name)}:${word}`, { body });
-      announce("good", sentence(answer.message));
+      announce("good", `${answer.message}.`);
       onDone();
       onClose();
     });

@@ -3,11 +3,11 @@
 import { isFiltering, type QueueFilter } from "../../core/queue";
 import { setQuery } from "../../core/router";
 import { CopyButton } from "../../ui/copy";
-import { project } from "../../net/project";
+import { ALL_PROJECTS, project } from "../../net/project";
 
 /** Return the three lines that submit an example from a shell. */
 function exampleLines(): string {
-  const id = project.value === "-" ? "PROJECT" : project.value;
+  const id = project.value === ALL_PROJECTS ? "PROJECT" : project.value;
   return [
     `eval "$(trainshed env --shell --url ${location.origin} --project ${id} --token-file FILE)"`,
     "mkdir -p hello && touch hello/__init__.py && echo 'print(\"hello\")' > hello/task.py",
@@ -34,7 +34,7 @@ export function EmptyQueue({ filter }: { filter: QueueFilter }) {
   return (
     <div class="empty">
       <p><b>Nothing waits and nothing runs.</b></p>
-      <p>These lines submit an example. <a href="/console/submit">Submit</a> takes a job's text here.</p>
+      <p>These lines submit an example, with {project.value === ALL_PROJECTS && <>the id of your project for <code>PROJECT</code> and </>}the file of your token for <code>FILE</code>. <a href="/console/submit">Submit</a> takes a job's text here.</p>
       <pre>{exampleLines()}</pre>
       <CopyButton text={exampleLines()} what="lines" label="Copy" />
     </div>

@@ -4,7 +4,7 @@ import { useComputed, useSignal, type Signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 
 import { formatPlural } from "../../core/format";
-import { readFilter, toCsv, type QueueFilter } from "../../core/queue";
+import { isEnded, readFilter, toCsv, type QueueFilter } from "../../core/queue";
 import type { Route } from "../../core/route";
 import { navigate, setQuery } from "../../core/router";
 import { ALL_PROJECTS, project } from "../../net/project";
@@ -132,6 +132,7 @@ function sortBy(column: string, filter: QueueFilter): void {
 
 function Toolbar({ model, selection }: { model: QueueModel; selection: Selection }) {
   const selected = selection.size > 0 ? rowsOf(model).filter((row) => selection.has(row.uid)) : [];
+  const open = selected.filter((row) => !isEnded(row)).length;
   return (
     <div class="toolbar">
       <span class="num" role="status">{model.isLoaded.value && formatPlural(model.shown.value.length, "row")}{model.hasMore.value && !model.isCut.value && ", more below"}</span>
@@ -141,7 +142,7 @@ function Toolbar({ model, selection }: { model: QueueModel; selection: Selection
       {selected.length > 0 && (
         <>
           <span class="num">{selected.length} selected</span>
-          {maySubmit() && <button type="button" class="danger" onClick={() => askToCancel(selected)}>Cancel {selected.length}…</button>}
+          {maySubmit() && open > 0 && <button type="button" class="danger" onClick={() => askToCancel(selected)}>Cancel {open}…</button>}
           {selected.length === 2 && <button type="button" onClick={() => compare(selected)}>Compare</button>}
           <button type="button" onClick={() => selection.clear()}>Clear</button>
         </>
