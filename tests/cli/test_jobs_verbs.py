@@ -110,6 +110,8 @@ def test_labels_are_set_removed_and_cleared(jobs):
         (("jobs", "explain", "nope"), 1, "error: NOT_FOUND: project local has no job nope"),
         (("jobs", "watch", "nope"), 1, "error: NOT_FOUND: "),
         (("ai-platform", "jobs", "stream-logs", "nope"), 1, "error: NOT_FOUND: "),
+        (("ai-platform", "jobs", "stream-logs", "nope", "--regex"), 2, "--grep TEXT --regex"),
+        (("jobs", "logs", "nope", "--regex"), 1, "error: NOT_FOUND: "),
         (("buckets", "create"), 2, "create and adopt need the NAME"),
         (("buckets", "create", "Not A Name"), 1, "error: INVALID_ARGUMENT: "),
         (("nodes", "--url", "127.0.0.1:8080"), 2, "--url must be an address"),

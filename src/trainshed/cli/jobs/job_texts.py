@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from typing import Final
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext, context_of
@@ -20,10 +21,14 @@ _SUMMARIES = {
     "id. With --changed: with the change that would start a waiting job.",
 }
 _EXAMPLES = {
-    "check": "  trainshed jobs check custom.yaml --format json",
+    "check": "  trainshed jobs check custom.yaml\n  trainshed jobs check custom.yaml --format json",
     "submit": "  trainshed jobs submit custom.yaml --region us-central1",
     "document": "  trainshed jobs document census_1",
 }
+FILE_HELP: Final = (
+    "A whole job, as jobs document prints it: YAML or JSON; - reads stdin. A file for gcloud's "
+    "--config is a part of a job: trainshed validate checks it"
+)
 _HEADERS = ("ROLE", "COUNT", "MACHINE TYPE", "VCPUS", "MEMORY GB", "ACCELERATORS")
 
 
@@ -44,7 +49,7 @@ def parser(prog: str) -> flags.Parser:
             "--changed", "With the change that would start the waiting job", action="store_true"
         )
     else:
-        parser.add_argument("file", metavar="FILE", help="YAML or JSON; - reads stdin")
+        parser.add_argument("file", metavar="FILE", help=FILE_HELP)
     flags.add_client_flags(parser, located=action != "document")
     return parser
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from trainshed.cli import flags
 from trainshed.client.following import LineSelection
+from trainshed.model.faults import UsageFault
 
 #: The largest number of a line that a server accepts.
 LINE_MAX: Final = (1 << 63) - 1
@@ -27,7 +28,12 @@ def add_selection_flags(parser: flags.Parser) -> None:
 def selection_of(
     args: argparse.Namespace, *, trial: str | None = None, tail: int | None = None
 ) -> LineSelection:
-    """Return the selected lines; ``trial`` has precedence over the flag."""
+    """Return the selected lines; ``trial`` has precedence over the flag.
+
+    Raises ``UsageFault`` for an expression without a text.
+    """
+    if args.regex and not args.grep:
+        raise UsageFault("--regex needs the expression: --grep TEXT --regex")
     return LineSelection(
         task=args.task_name,
         trial=trial or args.trial,

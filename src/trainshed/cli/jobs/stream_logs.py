@@ -21,7 +21,8 @@ def parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
         summary=f"Prints the log of a {noun} from its beginning until the {noun} has ended.",
-        example=f"  {prog} {example}\n  {prog} {example} --task-name {task}",
+        example=f"  {prog} {example}\n  {prog} {example} --task-name {task}\n"
+        f'  {prog} {example} --grep "loss = nan"',
         usage=f"{prog} NAME [flags]",
     )
     parser.set_defaults(group=group)
