@@ -68,7 +68,8 @@ def main() -> int:
     with serving(folder, args.port) as server:
         fill(server, folder)
         counts = server.call("GET", f"/trainshed/v1/projects/{PROJECT}/jobs")["counts"]
-        print(f"ready in {time.monotonic() - began:.0f} s; jobs that have not ended: {counts}")
+        states = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+        print(f"ready in {time.monotonic() - began:.0f} s; jobs that have not ended: {states}")
         print_link(folder)
         if not args.end:
             print("the server runs until Ctrl+C; another link: ", end="")
