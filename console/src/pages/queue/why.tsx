@@ -26,7 +26,7 @@ export function WhyPanel({ row }: { row: JobRow }) {
           <WaitingFacts project={row.project} job={jobIdOf(row)} waiting={waiting} />
           <p class="hint">
             Reason {waiting.reason}{waiting.since && <> for <Span start={waiting.since} /></>}
-            {waiting.queuePosition ? `, position ${waiting.queuePosition}` : ""}.
+            {waiting.queuePosition ? `, number ${waiting.queuePosition} in the queue` : ""}.
             Created <Span start={row.createTime} /> ago.
           </p>
         </>
