@@ -1,6 +1,7 @@
 """Whoever installs the wheels has what README shows, without the repository."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -110,6 +111,25 @@ def test_the_command_and_the_server_say_the_version(stranger, server, tmp_path):
     version_line = f"trainshed {trainshed.__version__}\n"
     assert stranger.run("trainshed", "--version", cwd=tmp_path) == version_line
     assert server.output().startswith(f"Trainshed {trainshed.__version__} serves on ")
+
+
+def test_the_console_comes_with_all_its_files_and_licences(stranger, server):
+    """The wheel is built from src/ alone: neither console/ nor a package of Node is there."""
+    static = stranger.site / "trainshed/api/console/static"
+    assert static.is_dir()
+    assert not static.is_symlink()
+    with server.opened(f"{server.url}/console/") as answer:
+        page = answer.read().decode()
+    names = {path.name for path in static.iterdir() if path.suffix in {".js", ".css"}}
+    assert {*re.findall(r'"/console/static/([^"]+)"', page)} <= names
+    for name in sorted(names):
+        with server.opened(f"{server.url}/console/static/{name}") as answer:
+            assert answer.read() == (static / name).read_bytes(), name
+    licences = (static / "LICENSES.txt").read_text()
+    _, *parts = re.split(r"(?m)^(\S+) \d+\.\d+\.\d+ \(\S+\)\n\n=+$", licences)
+    texts = dict(zip(parts[::2], parts[1::2], strict=True))
+    assert {"preact", "@preact/signals", "uplot", "echarts", "zrender", "@codemirror/view"} <= {*texts}
+    assert all("copyright" in text.lower() for text in texts.values()), texts
 
 
 def test_the_scripts_you_have(command, stranger):
