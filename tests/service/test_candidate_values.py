@@ -28,6 +28,8 @@ def violation(accepted, message="", rule="accelerator-count", field="a"):
         ("us-central1 or us-east1", "us-est1; did you mean us-east1?", "us-est1", [
             "us-east1", "us-central1"]),
         ("a letter, then up to 127 letters, digits and underscores", "", "9", ["127"]),
+        ("at most 128", "", "n" * 200, []),
+        ("at most 128", "", 200, ["128"]),
         ("another accelerator type", "", "NVIDIA_L4", []),
         ("", "", "x", []),
     ],

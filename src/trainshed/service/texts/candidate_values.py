@@ -16,6 +16,8 @@ _WORD: Final = re.compile(r"(?<![\w./-])[A-Za-z0-9][\w./-]*(?![\w/-])")
 #: Names of machines, regions, accelerators and enums; words of a sentence have none of these.
 _NAME: Final = re.compile(r"[A-Z][A-Z0-9_]+|[a-z0-9.]+(?:[-_][a-z0-9.]+)+|[a-z]+-[a-z]+\d+")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
+#: A limit, such as that of a length: it would repair a number alone.
+_LIMIT: Final = re.compile(r"\bat (?:most|least) \d+")
 #: A name that ends with a number, as n1-standard-8.
 _NUMBERED: Final = re.compile(r"(.*?)(\d{1,9})")
 #: Similar enough to be meant, as for misspelled names.
@@ -68,6 +70,8 @@ def candidate_values(violation: Violation, value: Any) -> Sequence[str]:
         numbers = [word for word in words if _NUMBER.fullmatch(word)]
         nearest = sorted(numbers, key=lambda n: (abs(float(n) - wanted), -float(n)))
         return [*suggested, *nearest]
+    if text:
+        words = _WORD.findall(_LIMIT.sub("", accepted))
     names = [word for word in words if _NAME.fullmatch(word) or _NUMBER.fullmatch(word)]
     if len(names) > 1 and text:
         names = [name for name in names if _likeness(name, text) >= _ALIKE]
