@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from benchmarks.console.chromium import find_chromium, keep_sign_in, running_chromium
 from PIL import Image
 from playwright.sync_api import Page, expect
@@ -22,6 +23,9 @@ PICTURES = Path(__file__).parents[2] / "build" / "console"
 GUIDE_PICTURES = Path(__file__).parents[2] / "docs" / "images"
 OF_THE_GUIDE = ("queue-why", "submit-change", "log-hit", "nodes-maintain", "study", "job-failed")
 WIDTH, HEIGHT = 1280, 800
+#: Every picture is taken in both themes, and the page is accessible in both.
+FULL = os.environ.get("TRAINSHED_CHAOS") == "full"
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 #: Chromium's own words for an answer with a status of 400 and more; ``_watch`` judges these.
 _STATUS_ERROR = re.compile(r"Failed to load resource: the server responded with a status of \d+")
 _TELL_VIOLATIONS = """
@@ -134,11 +138,36 @@ def wait_on_page(page, is_so, why=lambda: ""):
 def take_picture(page, name):
     """Leave a picture of a page for a person who looks at it.
 
-    With UPDATE_PICTURES=1 the pictures of docs/how-to/console.md are replaced too.
+    At full length also one in the other theme; the page must be accessible in both.  With
+    UPDATE_PICTURES=1 the pictures of docs/how-to/console.md are replaced too.
     """
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    path = PICTURES / f"{name}.png"
-    page.screenshot(path=path)
+    path = save_picture(page, name)
     if name in OF_THE_GUIDE and os.environ.get("UPDATE_PICTURES"):
         with Image.open(path) as picture:
             picture.save(GUIDE_PICTURES / f"console-{name}.webp", quality=82, method=6)
+    if FULL:
+        assert find_violations(page) == []
+        is_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+        themes = ("dark", "light")
+        page.emulate_media(color_scheme=themes[is_dark])
+        save_picture(page, f"{name}-{themes[is_dark]}")
+        assert find_violations(page) == []
+        page.emulate_media(color_scheme=themes[not is_dark])
+
+
+def save_picture(page, name):
+    """Save a picture of a page as it is; return its path."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    path = PICTURES / f"{name}.png"
+    page.screenshot(path=path)
+    return path
+
+
+def find_violations(page):
+    """Return a line for each element at which a rule of axe finds a fault."""
+    results = Axe().run(page, options=RULES).response
+    return [
+        f"{violation['id']}: {node['target']} {node['html'][:160]}"
+        for violation in results["violations"]
+        for node in violation["nodes"]
+    ]

@@ -3,17 +3,15 @@
 import re
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from console.browser import take_picture
+from console.browser import find_violations, save_picture
 from console.documents import create_study, simulated_job, study
 from console.routes import VERBS, find_route
 from e2e.support import PROJECT, submit
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 #: The words of each page's address, and a text that it shows when it is complete.
 PAGES = {
     "queue": ("", "rows"),
@@ -80,16 +78,6 @@ def opened(simulated, visit, ids, name, theme):
     return visitor, open_page(visitor, name, ids)
 
 
-def find_violations(page):
-    """Return a line for each element at which a rule of axe finds a fault."""
-    results = Axe().run(page, options=RULES).response
-    return [
-        f"{violation['id']}: {node['target']} {node['html'][:160]}"
-        for violation in results["violations"]
-        for node in violation["nodes"]
-    ]
-
-
 @pytest.mark.parametrize(
     ("name", "theme"),
     [
@@ -100,8 +88,7 @@ def find_violations(page):
 )
 def test_a_page_is_accessible(opened, called, name, theme):
     visitor, page = opened
-    if theme == "light":
-        take_picture(page, f"page-{name}")
+    save_picture(page, f"page-{name}-{theme}")
     called.update(visitor.requests)
     assert find_violations(page) == []
 
@@ -122,7 +109,7 @@ def test_a_narrow_window_and_large_text_need_no_sideways_scrolling(simulated, vi
         page = open_page(visitor, name, ids)
         page.set_viewport_size({"width": 390, "height": 800})
         page.wait_for_timeout(200)
-        take_picture(page, f"narrow-{name}")
+        save_picture(page, f"narrow-{name}")
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 390, name
 
