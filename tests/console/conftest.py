@@ -5,9 +5,19 @@ from pathlib import Path
 import pytest
 
 from console.browser import Visitor, chromium_or_skip
-from e2e.support import PROJECT, good, prepared, serving
+from controller.world import nodes
+from e2e.failpoints import FailingServer
+from e2e.remote_engine import EngineHost
+from e2e.support import PROJECT, end_all, good, prepared, serving
+from trainshed.engines.base import PlacedBy
+from trainshed.model.explanation import Explanation, Reason
+from trainshed.testing.fake_engine import FakeEngine, Script
 from warden.pods import free_port
 
+#: Why a job waits in the queue of an engine.
+QUEUE_REASON = Explanation(
+    reason=Reason.ENGINE_QUEUE, message="Jobs with a higher priority are before it.", position=7
+)
 SIMULATED = (str(Path(__file__).with_name("simulated_server.py")),)
 
 
@@ -27,9 +37,22 @@ def simulated(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory):
-    """A server that runs the programs of jobs on this machine."""
-    with serving(tmp_path_factory.mktemp("local") / "data") as server:
+    """A server that runs the programs of jobs on this machine, which has six GPUs for them."""
+    flags = ("--fleet-policy", "best-effort", "--fake-gpus", "6")
+    with serving(tmp_path_factory.mktemp("local") / "data", *flags) as server:
         yield server
+
+
+@pytest.fixture(params=["simulated", pytest.param("local", marks=pytest.mark.full)])
+def engine_name(request):
+    """The engine of ``server``: simulated nodes, and at full length also this machine."""
+    return request.param
+
+
+@pytest.fixture
+def server(request, engine_name):
+    """A server of each engine."""
+    return request.getfixturevalue(engine_name)
 
 
 @pytest.fixture
@@ -39,6 +62,22 @@ def killable(tmp_path):
     server.program = SIMULATED
     yield server.start()
     server.stop()
+
+
+@pytest.fixture
+def queueing(tmp_path):
+    """(server, engine) whose engine has a queue of its own, like a cluster, and starts nothing."""
+    script = Script(runs_s=None, waits=QUEUE_REASON)
+    engine = FakeEngine(nodes(2), script=lambda _key, _plan: script, places=PlacedBy.ENGINE)
+    engine.is_busy = True
+    with EngineHost(tmp_path / "engine", engine):
+        server = FailingServer(tmp_path / "data", engine=tmp_path / "engine", places="ENGINE")
+        try:
+            server.arm(None)
+            assert server.begin()
+            yield server, engine
+        finally:
+            end_all(server)
 
 
 @pytest.fixture

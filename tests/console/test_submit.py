@@ -1,30 +1,63 @@
 """Submit: J6 a refused text is repaired and submitted, J7 a waiting job starts by its change."""
 
+import contextlib
+import io
+import json
 import re
+from itertools import pairwise
 
 import pytest
+import yaml
 from playwright.sync_api import expect
 
-from console.browser import take_picture
-from console.documents import simulated_job
-from e2e.support import IMAGE, PROJECT, native, submit
+from console.browser import Visitor, take_picture
+from console.documents import refused_cases, simulated_job, trainer_job
+from e2e.support import PROJECT, native, submit
+from trainshed.cli.main import main
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-REFUSED = f"""\
-displayName: refused
-jobSpec:
-  workerPoolSpecs:
-  - machineSpec:
-      machineType: n1-standard-8
-      acceleratorType: NVIDIA_TESLA_T4
-      acceleratorCount: 3
-    replicaCount: 1
-    containerSpec:
-      imageUri: {IMAGE}
-      command: [python, -m, train]
-      args: [runs=0]
-"""
+#: How to make a job for an engine, and the number of jobs of four GPUs that leave two free.
+ENGINES = {"simulated": (simulated_job, 7), "local": (trainer_job, 1)}
+#: A local run sends nothing over a network, so the server ignores what Google's sizing wants.
+IGNORED_RULE = "reducer-bandwidth"
+CASES = refused_cases()
+TEXTS_THAT_ARE_NO_JOB = {
+    "a tab": ("jobSpec:\n\tworkerPoolSpecs: []\n", "indented with a tab"),
+    "a list": ("- a\n- b\n", "must be a mapping"),
+    "an unknown field": ("jobSpec: {workerPoolSpecs: []}\nmore: 1\n", "more"),
+    "10,000 lines": ("displayName: long\n" + "# line\n" * 10_000 + "jobSpec: 1\n", "line 10002"),
+    "a billion laughs": (
+        "a: &a [x, x, x, x, x, x, x, x, x]\n"
+        + "".join(f"{b}: &{b} [{', '.join(9 * ['*' + a])}]\n" for a, b in pairwise("abcdefghi"))
+        + "jobSpec: *i\n",
+        re.compile("alias|anchor"),
+    ),
+    "a long name": (yaml.safe_dump(simulated_job("n" * 4096)), "at most 128"),
+    "a label of markup": (
+        yaml.safe_dump(simulated_job("labelled", labels={"team": "<img src=x>"})),
+        "The label team=<img src=x> is malformed",
+    ),
+    "a label that is a formula": (
+        yaml.safe_dump(simulated_job("labelled", labels={"=1+1": "x"})),
+        "The label =1+1=x is malformed",
+    ),
+    "a long label": (
+        yaml.safe_dump(simulated_job("labelled", labels={"team": "v" * 4096})),
+        "at most 64 lower-case letters",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def editor(simulated, chromium):
+    """Submit, open for all texts of this file: a page for each would take most of the time."""
+    visitor = Visitor(chromium, simulated.url).sign_in(simulated.token)
+    page = visitor.open("/console/submit")
+    page.get_by_role("main").get_by_label("project", exact=True).fill(PROJECT)
+    yield page
+    visitor.check()
+    visitor.close()
 
 
 def paste(page, text):
@@ -40,12 +73,27 @@ def problems(page):
     return page.get_by_role("region", name="Problems").get_by_role("listitem")
 
 
-def test_a_refused_text_is_repaired_by_the_offered_edit_and_submitted(simulated, visit):
-    page = visit(simulated).open("/console/submit")
+def check_text(page, text, change):
+    """Return the server's check of a text, to which ``change`` changes the page."""
+
+    def is_its_check(response):
+        request = response.request
+        return request.url.endswith("jobs:check") and request.post_data_json["text"] == text
+
+    with page.expect_response(is_its_check) as checking:
+        change()
+    return checking.value.json()
+
+
+def test_a_refused_text_is_repaired_by_the_offered_edit_and_submitted(server, engine_name, visit):
+    make_job, _ = ENGINES[engine_name]
+    text = yaml.safe_dump(make_job("refused", "runs=0", gpus=3), sort_keys=False)
+    line = text.splitlines().index("      acceleratorCount: 3") + 1
+    page = visit(server).open("/console/submit")
     page.get_by_role("main").get_by_label("project", exact=True).fill(PROJECT)
-    paste(page, REFUSED)
+    paste(page, text)
     expect(problems(page)).to_have_count(1)
-    expect(problems(page).first).to_contain_text("line 7")
+    expect(problems(page).first).to_contain_text(f"line {line}")
     expect(problems(page).first).to_contain_text(re.compile("Accepted:.*2.*4"))
     expect(page.get_by_role("button", name="Submit", exact=True)).to_be_disabled()
     take_picture(page, "submit-refused")
@@ -56,34 +104,84 @@ def test_a_refused_text_is_repaired_by_the_offered_edit_and_submitted(simulated,
     page.get_by_role("button", name="Submit", exact=True).click()
     expect(page).to_have_url(re.compile(f"/console/jobs/{PROJECT}/"))
     expect(page.get_by_role("heading", name=re.compile("refused"))).to_be_visible()
+    expect(page.locator(".job-title .state")).to_contain_text("SUCCEEDED")
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("jobSpec:\n\tworkerPoolSpecs: []\n", "indented with a tab"),
-        ("a: &a [x, x]\nb: &b [*a, *a]\njobSpec: [*b, *b]\n", re.compile("alias|anchor|jobSpec")),
-        ("- a\n- b\n", "must be a mapping"),
-        ("jobSpec: {workerPoolSpecs: []}\nmore: 1\n", "more"),
-    ],
-    ids=["tab", "aliases", "a list", "an unknown field"],
-)
-def test_a_text_that_is_no_job_gets_a_sentence_in_place(simulated, visit, text, words):
-    page = visit(simulated).open("/console/submit")
-    page.get_by_role("main").get_by_label("project", exact=True).fill(PROJECT)
-    paste(page, text)
-    expect(problems(page).filter(has_text=words).first).to_be_visible()
-    expect(page.get_by_role("button", name="Submit", exact=True)).to_be_disabled()
+@pytest.mark.parametrize("name", TEXTS_THAT_ARE_NO_JOB)
+def test_a_text_that_is_no_job_gets_a_sentence_in_place(editor, name):
+    text, words = TEXTS_THAT_ARE_NO_JOB[name]
+    check_text(editor, text, lambda: paste(editor, text))
+    expect(problems(editor).filter(has_text=words).first).to_be_visible()
+    take_picture(editor, f"submit-{name.replace(' ', '-')}")
+    expect(editor.get_by_role("button", name="Submit", exact=True)).to_be_disabled()
 
 
-def test_a_waiting_job_starts_by_the_offered_change(simulated, visit):
+@pytest.mark.full
+@pytest.mark.parametrize("case", CASES)
+def test_a_refused_case_of_the_catalog_has_its_problems_at_their_lines(editor, tmp_path, case):
+    """J6: the same verdict as the command line, a mark at each line, and edits that repair."""
+    location, document = CASES[case]
+    text = yaml.safe_dump(document, sort_keys=False)
+    answer = check_text(editor, text, lambda: paste(editor, text))
+    field = editor.get_by_label("location", exact=True)
+    if location and field.input_value() != location:
+        answer = check_text(editor, text, lambda: field.fill(location))
+    violations = sorted(answer["violations"], key=lambda v: (v.get("line", 0), v.get("column", 0)))
+    assert [(v["rule"], v["field"]) for v in violations] == judge_in_terminal(
+        tmp_path / "job.yaml", text, location
+    )
+    expect(problems(editor)).to_have_count(len(violations))
+    for item, violation in zip(problems(editor).all(), violations, strict=True):
+        expect(item).to_contain_text(f"Accepted: {violation['accepted']}")
+        check_place(editor, item, violation, text)
+    repair(editor, answer)
+
+
+def judge_in_terminal(path, text, location):
+    """Return (rule, field) of what ``trainshed validate`` refuses, as the server names fields."""
+    path.write_text(text)
+    region = ["--region", location] if location else []
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        main(["validate", str(path), "--format", "json", *region])
+    [answer] = json.loads(out.getvalue())
+    named = [(v["rule"], v["field"].replace("--region", "location")) for v in answer["violations"]]
+    return [(rule, field) for rule, field in named if rule != IGNORED_RULE]
+
+
+def check_place(page, item, violation, text):
+    """Check that a problem stands, and is marked, at the line that has its field."""
+    if "line" not in violation:
+        expect(item.locator("b")).to_have_text(violation["field"])
+        return
+    item.get_by_role("button", name=f"line {violation['line']}", exact=True).click()
+    active = page.locator(".cm-activeLine")
+    expect(active).to_have_text(text.splitlines()[violation["line"] - 1])
+    expect(active.locator(".cm-lintRange, .cm-lintPoint").first).to_be_attached()
+
+
+def repair(page, answer):
+    """Use offered edits until none is offered; a text of which each had one is then a job."""
+    is_repairable = all("edit" in violation for violation in answer["violations"])
+    while any("edit" in violation for violation in answer["violations"]):
+        button = problems(page).get_by_role("button", name=re.compile("^(Use|Rename)")).first
+        count = len(answer["violations"])
+        with page.expect_response(re.compile("jobs:check$")) as checking:
+            button.click()
+        answer = checking.value.json()
+        assert len(answer["violations"]) < count
+        expect(problems(page)).to_have_count(len(answer["violations"]))
+    assert answer["valid"] == is_repairable
+
+
+def test_a_waiting_job_starts_by_the_offered_change(server, engine_name, visit):
     """J7: the queue says why, Try it opens Submit with the change, and the new job runs."""
-    holders = [submit(simulated, simulated_job(f"holder-{n}", gpus=4)) for n in range(7)]
+    make_job, count = ENGINES[engine_name]
+    holders = [submit(server, make_job(f"holder-{n}", gpus=4)) for n in range(count)]
     for name in holders:
-        simulated.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
-    waiting = submit(simulated, simulated_job("too-big", "runs=0", gpus=4))
-    page = visit(simulated).open("/console/?q=too-big")
+        server.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
+    waiting = submit(server, make_job("too-big", "runs=0", gpus=4))
+    page = visit(server).open("/console/?q=too-big")
     page.get_by_role("button", name="why", exact=True).click()
     panel = page.locator(".why-panel")
     expect(panel).to_contain_text("CAPACITY")
@@ -98,10 +196,10 @@ def test_a_waiting_job_starts_by_the_offered_change(simulated, visit):
     expect(page).to_have_url(re.compile(f"/console/jobs/{PROJECT}/"))
     changed = page.url.rpartition("/")[2].partition("?")[0]
     path = f"projects/{PROJECT}/locations/us-central1/customJobs/{changed}"
-    simulated.wait_for(f"/v1/{path}", {"JOB_STATE_SUCCEEDED"})
-    assert native(simulated, waiting)["state"] == "QUEUED"
+    server.wait_for(f"/v1/{path}", {"JOB_STATE_SUCCEEDED"})
+    assert native(server, waiting)["state"] == "QUEUED"
     for name in (*holders, waiting):
-        simulated.call("POST", f"/v1/{name}:cancel", {})
+        server.call("POST", f"/v1/{name}:cancel", {})
 
 
 @pytest.mark.full
@@ -129,7 +227,7 @@ def test_a_submission_whose_answer_is_lost_is_sent_again_as_the_same_job(simulat
     visitor.forgive("ERR_FAILED")
     page = visitor.open("/console/submit")
     page.get_by_role("main").get_by_label("project", exact=True).fill(PROJECT)
-    paste(page, REFUSED.replace("refused", "sent-again").replace("Count: 3", "Count: 2"))
+    paste(page, yaml.safe_dump(simulated_job("sent-again", "runs=0", gpus=2)))
     losses = iter(["the first"])
 
     def lose_first_answer(route):
