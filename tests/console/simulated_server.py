@@ -3,7 +3,8 @@
     python simulated_server.py serve --data-dir ...
 
 What attempts do is in benchmarks/service/simulated_nodes.py.  They print nothing: tests write their
-log files.  The last node has a GPU that another program uses, and a faulty one.
+log files.  The last node has a GPU that another program uses, a faulty one, and an instance of a
+divided one.
 """
 
 import functools
@@ -43,6 +44,8 @@ def with_devices(node, states=()):
     ]
     for index, (state, who, problem) in enumerate(states):
         devices[index] = replace(devices[index], state=state, who=who, problem=problem)
+    if states:
+        devices[-1] = replace(devices[-1], uuid="MIG-7f1c", name="NVIDIA A100 MIG 1g.10gb")
     return replace(node, gpus={T4: GPUS - len(states)}, devices=tuple(devices))
 
 

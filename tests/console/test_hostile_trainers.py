@@ -1,4 +1,4 @@
-"""A hostile trainer, by the names and labels of its jobs: they are text on every page and file.
+"""A hostile trainer: what it calls is refused, and the names of its jobs are text everywhere.
 
 Hostile lines of a log are in test_log.py.
 """
@@ -10,10 +10,49 @@ from playwright.sync_api import expect
 
 from console.browser import take_picture
 from console.documents import simulated_job
-from e2e.support import PROJECT, submit
+from console.test_log import job_path
+from e2e.support import (
+    PROJECT,
+    WITHOUT_WALLS,
+    custom_job,
+    good,
+    log_lines,
+    serving,
+    submit,
+)
 
 pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(300)]
 
+#: Calls the API of its own server as a page would, with secrets that it makes up.
+CALLER = """\
+import json, os, sys, urllib.error, urllib.request
+
+url, project = "URL", "PROJECT"
+print("<script>document.title='taken'</script>")
+secrets = [
+    {}, {"Authorization": "Bearer guessed"},
+    {"Cookie": "trainshed_PORT=guessed", "X-Trainshed-Csrf": "guessed", "Origin": url},
+]
+calls = [
+    ("GET", "projects"), ("GET", "projects/-/jobs"), ("GET", "stream?topic=queue:-"),
+    ("GET", "signin"), ("POST", "signin"), ("GET", "tokens"), ("POST", "downloads"),
+    ("POST", f"projects/{project}/jobs:cancel"), ("POST", "nodes/NODE:drain"),
+]
+for verb, path in calls:
+    for headers in secrets:
+        body = json.dumps({"names": ["x"], "token": "guessed", "code": "guessed"}).encode()
+        request = urllib.request.Request(
+            f"{url}/trainshed/v1/{path}", body if verb == "POST" else None,
+            {"Content-Type": "application/json", **headers}, method=verb,
+        )
+        try:
+            print("got", verb, path, urllib.request.urlopen(request, timeout=60).read())
+        except urllib.error.HTTPError as error:
+            print("refused", error.code, verb, path)
+        except OSError as error:
+            print("unreachable", verb, path, error)
+"""
+REFUSED = {"refused 400", "refused 401", "refused 403"}
 TAKEN = "document.title='taken'"
 NAMES = {
     "markup": f'<img src=http://elsewhere.test/a onerror="{TAKEN}"><script>{TAKEN}</script>',
@@ -52,3 +91,31 @@ def test_a_formula_is_no_formula_in_a_spreadsheet(simulated, visit, jobs):
     text = saving.value.path().read_text()
     assert "'=HYPERLINK" in text
     assert not re.search(r'(^|,)"?[=+@-]', text, re.MULTILINE), text
+
+
+@pytest.fixture
+def without_walls(tmp_path):
+    """A server whose jobs can reach it; in its own network a job cannot."""
+    with serving(tmp_path / "data", config=WITHOUT_WALLS) as server:
+        yield server
+
+
+def test_what_a_trainer_calls_is_refused_and_audited(without_walls, visit):
+    server, code = without_walls, CALLER
+    port = server.url.rpartition(":")[2]
+    for word, value in {"URL": server.url, "PROJECT": PROJECT, "PORT": port}.items():
+        code = code.replace(word, value)
+    name = submit(server, custom_job("caller", code))
+    server.wait_for(f"/v1/{name}", {"JOB_STATE_SUCCEEDED"})
+    texts = [line["message"] for line in log_lines(server, name)]
+    tries = [text for text in texts if text.startswith(("got ", "refused ", "unreachable "))]
+    assert len(tries) == 27
+    assert {" ".join(text.split()[:2]) for text in tries} <= REFUSED, tries
+    entries = good(server.call("GET", "/trainshed/v1/audit?limit=500"))["entries"]
+    refused = [entry for entry in entries if entry["status"] != "OK"]
+    # to ask without any secret whether one is signed in is not audited
+    assert len(refused) == len(tries) - 1, entries
+    page = visit(server).open(job_path(name))
+    expect(page.get_by_text("<script>document.title='taken'</script>").first).to_be_visible()
+    assert page.title() != "taken"
+    take_picture(page, "hostile-trainer")

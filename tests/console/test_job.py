@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from console.browser import take_picture
-from console.documents import simulated_job
+from console.documents import simulated_job, trainer_job
 from console.test_log import job_path, started
 from console.written_logs import WrittenLog
 from e2e.support import custom_job, good, native, submit, wait_until
@@ -63,6 +63,40 @@ def test_a_failed_job_opens_at_its_error(simulated, visit):
     expect(page.locator(".line.current .line-text")).to_have_text("ValueError: the loss is nan")
     expect(page.locator("tr.failed").first).to_contain_text("3")
     take_picture(page, "job-failed")
+
+
+@pytest.mark.full
+def test_a_program_that_fails_shows_its_last_words(local, visit):
+    name = submit(local, trainer_job("nan", "runs=0", "exit=1", "lines=400", workers=1))
+    wait_for_state(local, name, "FAILED")
+    page = visit(local).open(job_path(name))
+    failure = page.get_by_label("Failure")
+    expect(failure).to_contain_text("exited with a non-zero status of 1")
+    expect(failure).to_contain_text("ValueError: the loss is nan")
+    expect(page.locator(".line.current .line-text")).to_have_text(
+        re.compile("Traceback|ValueError")
+    )
+    take_picture(page, "job-failed-local")
+
+
+@pytest.mark.full
+def test_a_job_in_the_queue_of_an_engine_says_why_and_since_when(queueing, visit):
+    server, _ = queueing
+    name = submit(server, custom_job("queued-there"))
+    wait_for_state(server, name, "ENQUEUED")
+    page = visit(server).open()
+    row = page.get_by_role("row").filter(has_text="queued-there")
+    expect(row).to_contain_text("ENQUEUED")
+    expect(row).to_contain_text("in its engine's queue")
+    row.get_by_role("button", name="why", exact=True).click()
+    panel = page.locator(".why-panel")
+    expect(panel).to_contain_text("Jobs with a higher priority are before it.")
+    expect(panel).to_contain_text(re.compile(r"Reason ENGINE_QUEUE for \d+ s, position 7"))
+    take_picture(page, "queue-enqueued")
+    row.get_by_role("link", name="queued-there").click()
+    expect(page.get_by_text(re.compile(r"number 7 in the queue · \d+ s"))).to_be_visible()
+    expect(page.get_by_text("Jobs with a higher priority are before it.").first).to_be_visible()
+    take_picture(page, "job-enqueued")
 
 
 @pytest.mark.full

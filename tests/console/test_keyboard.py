@@ -1,5 +1,6 @@
 """J1 to J7 by the keyboard alone: no step of a journey needs a pointer."""
 
+import json
 import re
 
 import pytest
@@ -121,8 +122,33 @@ def test_a_log_is_read_and_searched(simulated, visit, jobs):
     page.keyboard.type("step 77 ")
     press(page, "Enter")
     expect(page.locator(".line.current mark")).to_have_text("step 77 ")
-    press(page, "Escape", "G")
+    press(page, "Escape", "Home")
+    expect(page.locator(".log-follow")).to_have_text("○ follow")
+    press(page, "f")
+    expect(page.locator(".log-follow")).to_have_text("● following")
     expect(number.filter(has_text="5,000")).to_be_visible()
+
+
+def test_a_refused_text_is_pasted_repaired_and_submitted(page):
+    press(page, "g", "b")
+    project = page.get_by_role("main").get_by_label("project", exact=True)
+    tab_to(page, project)
+    press(page, "ControlOrMeta+A")
+    page.keyboard.type(PROJECT)
+    tab_to(page, page.get_by_label("Text of the job"), "Shift+Tab")
+    page.keyboard.insert_text(json.dumps(simulated_job("by-keys", "runs=0", gpus=3), indent=1))
+    problem = page.get_by_role("region", name="Problems").get_by_role("listitem")
+    expect(problem).to_have_count(1)
+    tab_to(page, problem.get_by_role("button", name=re.compile("^line")))
+    press(page, "Enter")
+    expect(page.locator(".cm-activeLine")).to_contain_text('"acceleratorCount": 3')
+    tab_to(page, problem.get_by_role("button", name=re.compile("^Use")))
+    press(page, "Enter")
+    submit_button = page.get_by_role("button", name="Submit", exact=True)
+    expect(submit_button).to_be_enabled()
+    tab_to(page, submit_button)
+    press(page, "Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("by-keys")
 
 
 def test_a_waiting_job_gets_its_change(simulated, page, jobs):

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from console.browser import take_picture, wait_on_page
-from console.documents import simulated_job
+from console.documents import simulated_job, trainer_job
 from console.written_logs import BEGIN_NS, STEP_NS, WrittenLog, write_long_log
 from e2e.support import native, submit
 
@@ -218,6 +218,39 @@ def test_a_follower_misses_no_line_and_holds_when_it_scrolls_up(simulated, visit
     assert first_visible(page) == held
     page.keyboard.press("f")
     expect(number(page, 3399)).to_be_in_viewport()
+
+
+@pytest.mark.full
+def test_the_log_of_a_program_is_read_searched_and_followed(local, visit):
+    """J3 to J5 on three real replicas, which write while the page is open."""
+    count = 20_000
+    name = submit(local, trainer_job("real", f"lines={count}", workers=2))
+    page = visit(local).open(job_path(name))
+    expect(page.locator(".line-text", has_text=f"tick {count + 3}").first).to_be_in_viewport()
+    page.get_by_label("Find in the log").fill("loss nan")
+    expect(page.locator(".log-count")).to_contain_text("/3")
+    current = page.locator(".line.current")
+    expect(current.locator("mark")).to_have_text("loss nan")
+    expect(current).to_contain_text(f"step {count * 2 // 3}")
+    page.get_by_label("Task").select_option("workerpool1-0")
+    expect(page.locator(".log-count")).to_contain_text("/1")
+    page.get_by_label("Find in the log").fill("")
+    page.get_by_label("Task").select_option("")
+    go_to(page, f"{count:,}")
+    expect(current.locator(".line-number")).to_have_text(f"{count:,}")
+    held = first_visible(page)
+    take_picture(page, "log-local")
+    page.wait_for_timeout(1500)
+    assert first_visible(page) == held
+    page.keyboard.press("f")
+    expect(page.locator(".log-follow")).to_have_text("● following")
+    for _ in range(2):
+        last = max(drawn_numbers(page))
+        expect(number(page, last + 3)).to_be_in_viewport()
+    numbers = drawn_numbers(page)
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    local.call("POST", f"/v1/{name}:cancel", {})
+    local.wait_for(f"/v1/{name}", {"JOB_STATE_CANCELLED"})
 
 
 HOSTILE = (

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from console.browser import take_picture
-from console.documents import simulated_job
+from console.documents import simulated_job, trainer_job
 from e2e.support import native, submit
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.usefixtures("jobs")]
@@ -82,11 +82,12 @@ def test_a_filter_and_an_order_are_in_the_address(simulated, visit, jobs):
     expect(page.get_by_text(f"{len(jobs)} rows")).to_be_visible()
 
 
-def test_selected_jobs_are_cancelled_and_leave_the_table(simulated, visit):
+def test_selected_jobs_are_cancelled_and_leave_the_table(server, visit):
     names = [f"doomed-{number}" for number in range(5)]
-    doomed = [submit(simulated, simulated_job(name, gpus=0)) for name in names]
-    page = visit(simulated).open("/console/?q=doomed")
+    doomed = [submit(server, trainer_job(name, gpus=0)) for name in names]
+    page = visit(server).open("/console/?q=doomed")
     expect(page.get_by_text("5 rows")).to_be_visible()
+    expect(rows(page).filter(has_text="RUNNING")).to_have_count(5)
     page.get_by_label("Select doomed-0", exact=True).click()
     page.get_by_label("Select doomed-3", exact=True).click(modifiers=["Shift"])
     page.get_by_role("button", name="Cancel 4…").click()
@@ -97,9 +98,9 @@ def test_selected_jobs_are_cancelled_and_leave_the_table(simulated, visit):
     expect(page.get_by_text("4 jobs will be cancelled.")).to_be_visible()
     page.mouse.move(5, 5)  # rows keep their places while the pointer is over them
     expect(page.get_by_text("1 row", exact=True)).to_be_visible()
-    states = [native(simulated, name)["state"] for name in doomed]
+    states = [native(server, name)["state"] for name in doomed]
     assert states.count("CANCELLED") + states.count("CANCELLING") == 4
-    simulated.call("POST", f"/v1/{doomed[4]}:cancel", {})
+    server.call("POST", f"/v1/{doomed[4]}:cancel", {})
     expect(page.get_by_text("No open job matches the filter.")).to_be_visible()
     page.get_by_role("button", name="Search ended jobs too").click()
     page.get_by_label("Select doomed-0", exact=True).click()
@@ -148,9 +149,9 @@ def test_rows_that_change_do_not_reset_a_field(simulated, visit):
 
 
 @pytest.mark.full
-def test_two_tabs_that_cancel_one_job_both_get_an_answer(simulated, visit):
-    submit(simulated, simulated_job("contested", gpus=0))
-    visitor = visit(simulated)
+def test_two_tabs_that_cancel_one_job_both_get_an_answer(server, visit):
+    name = submit(server, trainer_job("contested", gpus=0))
+    visitor = visit(server)
     tabs = [visitor.open("/console/?q=contested") for _ in range(2)]
     for page in tabs:
         page.get_by_label("Select contested", exact=True).click()
@@ -160,6 +161,7 @@ def test_two_tabs_that_cancel_one_job_both_get_an_answer(simulated, visit):
         expect(
             page.get_by_text(re.compile("1 job will be cancelled|1 job not cancelled"))
         ).to_be_visible()
+    server.wait_for(f"/v1/{name}", {"JOB_STATE_CANCELLED"})
 
 
 @pytest.mark.full

@@ -139,10 +139,13 @@ def test_ranges_need_no_mouse(opened):
 
 
 @pytest.mark.full
-def test_a_study_that_runs_shows_trials_as_they_come(simulated, visit):
-    name = create_study(simulated, study("live", trials=4, parallel=2))
-    page = visit(simulated).open(f"/console/studies/{PROJECT}/{name.rpartition('/')[2]}")
+def test_a_study_that_runs_shows_trials_as_they_come(server, visit):
+    name = create_study(server, study("live", trials=4, parallel=2))
+    page = visit(server).open(f"/console/studies/{PROJECT}/{name.rpartition('/')[2]}")
     expect(rows(page)).to_have_attribute("aria-rowcount", "5")
+    expect(figure(page, "History")).to_contain_text("4 trials with a value")
+    expect(figure(page, "Curves")).to_contain_text("4 curves")
+    take_picture(page, "study-live")
     rows(page).get_by_role("link", name="job").first.click()
     expect(page).to_have_url(re.compile("/console/jobs/"))
 
