@@ -80,6 +80,7 @@ async function signInWithCode(code: string): Promise<void> {
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     codeProblem.value = sentence(error.message);
+    if (session.value) announce("error", codeProblem.value); // the form, which shows it, is on no page of a user
   }
 }
 

@@ -14,11 +14,12 @@ export const route = signal<Route>(read());
 
 /** Show another page of the console; `replace` leaves no entry in the browser's history. */
 export function navigate(path: string, options: { replace?: boolean } = {}): void {
-  const before = route.value.page;
+  const before = route.value;
   if (options.replace) history.replaceState(null, "", path);
   else history.pushState(null, "", path);
   route.value = read();
-  if (route.value.page !== before) scrollTo(0, 0);
+  const isOther = route.value.page !== before.page || JSON.stringify(route.value.parameters) !== JSON.stringify(before.parameters);
+  if (isOther) scrollTo(0, 0);
 }
 
 /** Change parameters of the address's query; null or "" removes one. */

@@ -5,6 +5,7 @@ import { useEffect } from "preact/hooks";
 
 import { now } from "../core/clock";
 import { formatDuration } from "../core/format";
+import { showHidden } from "../core/hidden";
 import { STUDIES_PATH } from "../core/route";
 import { navigate, route } from "../core/router";
 import { outage } from "../net/connection";
@@ -111,7 +112,7 @@ function Connection() {
 
 function UserMenu() {
   const user = session.value;
-  const name = user ? (user.anonymous ? "anonymous" : user.name) : "not signed in";
+  const name = user ? (user.anonymous ? "anonymous" : showHidden(user.name)) : "not signed in";
   return (
     <Menu label={name} title="User, theme and settings">
       {user && <p class="about">{roleOf(user)}</p>}

@@ -23,7 +23,13 @@ export function Story({ store, summary }: { store: JobStore; summary: JobSummary
   const chosen = events.filter((event) => attempt.value === "" || String(event.attempt) === attempt.value);
   const shown = isAll.value ? chosen : chosen.slice(-SHOWN);
   const list = useRef<HTMLDivElement>(null);
-  useLayoutEffect(() => list.current?.scrollTo(0, list.current.scrollHeight), [events.length, attempt.value]);
+  const isAtEnd = useRef(true);
+  useLayoutEffect(() => {
+    if (isAtEnd.current) list.current?.scrollTo(0, list.current.scrollHeight);
+  }, [events.length, attempt.value]);
+  const onScroll = ({ currentTarget: { scrollTop, clientHeight, scrollHeight } }: { currentTarget: HTMLElement }): void => {
+    isAtEnd.current = scrollTop + clientHeight > scrollHeight - 4; // a user who reads above keeps the place
+  };
   return (
     <section class="job-panel" aria-label="Story">
       <h2>
@@ -36,7 +42,7 @@ export function Story({ store, summary }: { store: JobStore; summary: JobSummary
         )}
       </h2>
       <Timeline events={events} summary={summary} />
-      <div class="scroll" ref={list} tabIndex={0} role="region" aria-label="Events">
+      <div class="scroll" ref={list} onScroll={onScroll} tabIndex={0} role="region" aria-label="Events">
         {shown.length < chosen.length && <button type="button" onClick={() => (isAll.value = true)}>Show {chosen.length - shown.length} earlier events</button>}
         <ol class="job-events">{shown.map((event) => <EventRow key={event.seq} event={event} />)}</ol>
       </div>

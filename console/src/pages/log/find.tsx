@@ -65,7 +65,7 @@ function HitCount({ controller }: { controller: LogController }) {
   const count = `${at >= 0 ? `${formatCount(at + 1)}/` : ""}${formatCount(hits.length)}${more}`;
   return (
     <span class="log-count" role="status" aria-live="polite">
-      {hits.length === 0 && searched === null ? "no hit" : count}
+      {hits.length === 0 && searched === null ? (search.complete.value ? "no hit" : "no hit so far") : count}
       {searched !== null && (
         <>
           {" "}

@@ -5,6 +5,7 @@ import { useSignal } from "@preact/signals";
 
 import { callName, matchesEntry, resourceOf, SINCE } from "../../core/audit";
 import { formatPlural, formatTime } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import type { Route } from "../../core/route";
 import { setQuery } from "../../core/router";
 import { callApi } from "../../net/api";
@@ -15,14 +16,17 @@ import { TextChoice } from "../../ui/text_choice";
 import { VirtualTable, type Column } from "../../ui/virtual_table";
 import { Field } from "./fields";
 
+/** A caller's text, which may be cut on the screen. */
+const Text = ({ text, title = text }: { text: string; title?: string }) => <span title={showHidden(title)}>{showHidden(text)}</span>;
+
 const COLUMNS: ReadonlyArray<Column<AuditedCall>> = [
   { id: "time", title: "Time", width: "10.5rem", cell: (entry) => <time dateTime={entry.time} title={`${formatTime(entry.time, true)} UTC`} class="num">{formatTime(entry.time)}</time> },
-  { id: "caller", title: "Caller", width: "minmax(6rem, 1fr)", cell: (entry) => <span title={entry.caller}>{entry.caller || "–"}</span> },
-  { id: "method", title: "Call", width: "minmax(4rem, 9rem)", cell: (entry) => <span title={entry.method}>{callName(entry)}</span> },
-  { id: "resource", title: "Resource", width: "minmax(14rem, 3fr)", cell: (entry) => <span title={entry.resource}>{resourceOf(entry)}</span> },
+  { id: "caller", title: "Caller", width: "minmax(6rem, 1fr)", cell: (entry) => <Text text={entry.caller || "–"} /> },
+  { id: "method", title: "Call", width: "minmax(4rem, 9rem)", cell: (entry) => <Text title={entry.method} text={callName(entry)} /> },
+  { id: "resource", title: "Resource", width: "minmax(14rem, 3fr)", cell: (entry) => <Text title={entry.resource} text={resourceOf(entry)} /> },
   { id: "project", title: "Project", width: "minmax(5rem, 8rem)", cell: (entry) => entry.project },
   { id: "status", title: "Answer", width: "minmax(8rem, 11rem)", cell: (entry) => <span class={entry.status === "OK" ? "good-text" : "bad-text"}>{entry.status === "OK" ? "✓" : "✕"} {entry.status}</span> },
-  { id: "credential", title: "Credential", width: "minmax(6rem, 9rem)", cell: (entry) => <span title={entry.credential}>{entry.credential || "none"}</span> },
+  { id: "credential", title: "Credential", width: "minmax(6rem, 9rem)", cell: (entry) => <Text text={entry.credential || "none"} /> },
   { id: "address", title: "Address", width: "minmax(6rem, 9rem)", cell: (entry) => entry.address },
 ];
 

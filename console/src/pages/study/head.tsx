@@ -50,7 +50,7 @@ function Leaders({ study, trials }: { study: StudyDescription; trials: readonly 
       <b>{study.leaders.length === 1 ? "Best" : "Pareto front"}:</b>{" "}
       {study.leaders.slice(0, LEADERS_SHOWN).map((number, index) => {
         const trial = byNumber.get(number);
-        const values = metrics.filter((id) => trial?.metrics[id] !== undefined).map((id) => `${id} ${formatNumber(trial?.metrics[id] ?? NaN, 6)}`);
+        const values = metrics.filter((id) => trial?.metrics[id] !== undefined).map((id) => `${showHidden(id)} ${formatNumber(trial?.metrics[id] ?? NaN, 6)}`);
         return (
           <span key={number}>
             {index > 0 && ", "}<button type="button" class="link" onClick={() => chooseTrial(number)}>trial {number}</button>{values.length > 0 && ` (${values.join(", ")})`}

@@ -30,7 +30,7 @@ export function TrialDetail({ name, trial, isLeader }: { name: StudyName; trial:
         <button type="button" class="plain" aria-label="Close" onClick={() => chooseTrial(null)}>✕</button>
       </header>
       <p>
-        {Object.entries(trial.metrics).map(([id, value]) => `${id} ${formatNumber(value, 6)}`).join(", ") || "No value yet"}
+        {Object.entries(trial.metrics).map(([id, value]) => `${showHidden(id)} ${formatNumber(value, 6)}`).join(", ") || "No value yet"}
         {trial.step ? ` at step ${trial.step}` : ""}
         {trial.startTime ? `; ran ${formatSpan(trial.startTime, trial.endTime, trial.endTime ? 0 : now.value)}` : ""}
       </p>
