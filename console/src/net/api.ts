@@ -1,6 +1,6 @@
 /** Calls of the native API: one way for every page, with a time limit and one kind of error. */
 
-import { reportAnswer, reportOutage } from "./connection";
+import { reportAnswer, reportOutage, type Probed } from "./connection";
 import { acceptSession, askForSignIn, csrfHeader, session } from "./session";
 import type { Session } from "./types";
 
@@ -65,27 +65,38 @@ function errorOf(response: Response, text: string): ApiError {
   return new ApiError(response.status, code, message || `HTTP status ${response.status}`);
 }
 
+const UNAVAILABLE = 503;
+/** A slow call may take so long, while the server answers others. */
 const CALL_MS = 30000;
 /** A server that is being restarted accepts connections and answers later: so every wait has a limit. */
 const PROBE_MS = 3000;
-/** After this time without an answer to a call, the page asks whether the server answers at all. */
+/** Whenever a call has waited for this long, the page asks whether the server answers at all. */
 const SLOW_MS = 5000;
 
-async function probe(): Promise<boolean> {
+async function probe(): Promise<Probed> {
   try {
     const response = await fetch(`${API}/signin`, { headers: headersOf({}), signal: AbortSignal.timeout(PROBE_MS), cache: "no-store" });
-    return response.status < 500;
+    if (response.status < 500) return { isThere: true };
+    return { isThere: false, message: errorOf(response, await response.text()).message };
   } catch {
-    return false;
+    return { isThere: false };
   }
 }
 
-/** Ask whether the server answers, and show the outage if it does not. Returns whether it does. */
+/** Ask whether the server can answer, and show the outage if it cannot. Returns whether it can. */
 export async function checkServer(): Promise<boolean> {
-  const isThere = await probe();
-  if (isThere) reportAnswer();
-  else reportOutage(probe);
-  return isThere;
+  const probed = await probe();
+  if (probed.isThere) reportAnswer();
+  else reportOutage(probe, probed.message);
+  return probed.isThere;
+}
+
+/** Ask about the server as long as a call waits, and end the call when the server does not answer. */
+function watchServer(gone: AbortController): () => void {
+  const timer = setInterval(async () => {
+    if (!(await checkServer())) gone.abort();
+  }, SLOW_MS);
+  return () => clearInterval(timer);
 }
 
 /** Do a step of a call; one that the network breaks is a server that does not answer. Throws ApiError. */
@@ -94,14 +105,16 @@ async function overNetwork<T>(step: () => Promise<T>, signal: AbortSignal | unde
     return await step();
   } catch (error) {
     if (signal?.aborted) throw error;
-    reportOutage(probe);
+    if (error instanceof DOMException && error.name === "TimeoutError") void checkServer();
+    else reportOutage(probe);
     throw new ApiError(0, "UNAVAILABLE", "the server does not answer");
   }
 }
 
 async function fetchOnce(method: string, path: string, options: CallOptions): Promise<Response> {
-  const limit = AbortSignal.timeout(options.timeoutMs ?? CALL_MS);
-  const slow = setTimeout(() => void checkServer(), SLOW_MS);
+  const gone = new AbortController();
+  const limit = AbortSignal.any([AbortSignal.timeout(options.timeoutMs ?? CALL_MS), gone.signal]);
+  const endWatch = watchServer(gone);
   const request = {
     method,
     headers: headersOf(options),
@@ -111,10 +124,12 @@ async function fetchOnce(method: string, path: string, options: CallOptions): Pr
   } as const;
   try {
     const response = await overNetwork(() => fetch(API + withQuery(path, options.query), request), options.signal);
-    reportAnswer();
+    // Without its database a server refuses all calls; another refusal concerns one call.
+    if (response.status === UNAVAILABLE) void checkServer();
+    else reportAnswer();
     return response;
   } finally {
-    clearTimeout(slow);
+    endWatch();
   }
 }
 

@@ -5,6 +5,14 @@ import { signal } from "@preact/signals";
 interface Outage {
   /** When the first call failed, in milliseconds since 1970. */
   since: number;
+  /** What the server says, such as that its database is away; absent if it does not answer. */
+  message?: string | undefined;
+}
+
+/** Whether the server can answer calls, and if not what it says. */
+export interface Probed {
+  isThere: boolean;
+  message?: string;
 }
 
 /** The present outage, or null while the server answers. */
@@ -22,8 +30,9 @@ export function pauseAfter(failures: number): number {
 
 let probing = false;
 
-export function reportOutage(probe: () => Promise<boolean>): void {
-  if (outage.value === null) outage.value = { since: Date.now() };
+export function reportOutage(probe: () => Promise<Probed>, message?: string): void {
+  const since = outage.value?.since ?? Date.now();
+  if (outage.value === null || outage.value.message !== message) outage.value = { since, message };
   if (!probing) void probeUntilBack(probe);
 }
 
@@ -33,11 +42,14 @@ export function reportAnswer(): void {
   recoveries.value += 1;
 }
 
-async function probeUntilBack(probe: () => Promise<boolean>): Promise<void> {
+async function probeUntilBack(probe: () => Promise<Probed>): Promise<void> {
   probing = true;
   for (let failures = 0; outage.value !== null; failures += 1) {
     await new Promise((resolve) => setTimeout(resolve, pauseAfter(failures)));
-    if (outage.value !== null && (await probe())) reportAnswer();
+    if (outage.value === null) break;
+    const probed = await probe();
+    if (probed.isThere) reportAnswer();
+    else if (outage.value !== null) outage.value = { since: outage.value.since, message: probed.message };
   }
   probing = false;
 }

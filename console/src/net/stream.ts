@@ -19,7 +19,9 @@ export const liveness = signal<Liveness>("idle");
 
 const POLL_MS = 5000;
 /** The server sends a comment every 15 s; a stream that is silent for longer is dead. */
-const SILENCE_MS = 40000;
+const SILENCE_MS = 20000;
+/** The server begins to answer at once. */
+const OPEN_MS = 10000;
 
 const handlers = new Map<string, Set<StreamHandler>>();
 let current: AbortController | null = null;
@@ -99,7 +101,7 @@ type Outcome = "full" | "ended" | "failed";
 
 async function readOnce(stop: AbortSignal): Promise<Outcome> {
   const silence = new AbortController();
-  let timer = window.setTimeout(() => silence.abort(), SILENCE_MS);
+  let timer = window.setTimeout(() => silence.abort(), OPEN_MS);
   const heard = (): void => {
     clearTimeout(timer);
     timer = window.setTimeout(() => silence.abort(), SILENCE_MS);
@@ -109,6 +111,7 @@ async function readOnce(stop: AbortSignal): Promise<Outcome> {
     if (response.status === 503 || response.status === 429 || response.status === 404) return "full";
     if (await isSignInRenewed(response.status)) return "ended";
     if (!response.ok || !response.body) return "failed";
+    heard();
     await readEvents(response.body, heard);
     return "ended";
   } catch {
@@ -139,7 +142,10 @@ async function readEvents(body: ReadableStream<Uint8Array>, heard: () => void): 
 function dispatch(event: StreamEvent | null): void {
   if (event === null) return;
   if (event.type === "ready") liveness.value = "live";
-  if (event.type === "away") liveness.value = "reconnecting";
+  if (event.type === "away") {
+    liveness.value = "reconnecting";
+    void checkServer();
+  }
   const isForAll = event.type === "ready";
   const given = event.type === "resync" ? { type: "ready", data: null } : event;
   for (const [topic, set] of handlers) {

@@ -14,7 +14,7 @@ import { roleOf, session } from "../net/session";
 import { liveness } from "../net/stream";
 import { KeysHelp, openKeysHelp, useKeys } from "./keys";
 import { Menu } from "./menu";
-import { Notice, Toasts } from "./notice";
+import { Notice, sentence, Toasts } from "./notice";
 import { leave } from "./sign_out";
 import { ThemeChoice } from "./theme";
 
@@ -137,8 +137,10 @@ function Banners() {
     <>
       {outage.value && (
         <Notice tone="warning">
-          The server has not answered for <span role="timer">{formatDuration((now.value - outage.value.since) / 1000)}</span>. The page
-          shows what it last got and tries again.
+          {outage.value.message
+            ? sentence(outage.value.message)
+            : <>The server has not answered for <span role="timer">{formatDuration((now.value - outage.value.since) / 1000)}</span>.</>}{" "}
+          The page shows what it last got and tries again.
         </Notice>
       )}
       {isOld && (

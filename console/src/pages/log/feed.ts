@@ -106,6 +106,7 @@ export class LogFeed {
   /** The log may have more lines: a follower gets them now, other readers when they come near. */
   async announce(total: number | null, isFollowing: boolean): Promise<void> {
     const before = this.total.value;
+    this.error.value = null;
     if (!this.ready.value) return;
     const isFar = total !== null && before !== null && total - before > 2 * COUNT_MAX;
     if (this.rows.value.length === 0 || (isFollowing && isFar)) await this.show({ end: true });
