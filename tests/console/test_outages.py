@@ -5,11 +5,11 @@ request is answered until the server starts again.
 """
 
 import time
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import expect
 
-from console.browser import wait_on_page
 from console.documents import simulated_job
 from console.written_logs import WrittenLog
 from e2e.support import PROJECT, native, submit
@@ -83,22 +83,42 @@ def last_number(page):
     return page.locator(".line:not(.service) .line-number").last
 
 
-@pytest.mark.parametrize("path", ["", "nodes", "submit", "settings?tab=tokens", "job"])
-def test_a_page_whose_database_is_away_says_so_and_comes_back(killable, visit, path):
+def test_pages_whose_database_is_away_say_so_and_come_back(killable, visit):
     name = submit(killable, simulated_job("kept", gpus=0))
     visitor = visit(killable)
-    visitor.forgive("^answer: 503|^console: .*503")
-    page = visitor.open(job_path(name) if path == "job" else f"/console/{path}")
-    expect(page.locator(".connection.live, .connection.idle")).to_be_visible()
-    database = killable.data_dir / "trainshed.db"
+    visitor.forgive("^answer: 503")
+    paths = ("/console/", "/console/nodes", job_path(name))
+    followed = [visitor.open(path) for path in paths]
+    for page in followed:
+        expect(page.locator(".connection.live")).to_be_visible()
+    form, settings = map(visitor.open, ("/console/submit", "/console/settings?tab=tokens"))
+    editor, field = form.get_by_label("Text of the job"), settings.get_by_label("Name")
+    expect(editor).to_be_visible()
+    field.fill("typed")
+    with without_database(killable):
+        editor.click()
+        form.keyboard.insert_text("displayName: typed")
+        settings.get_by_role("button", name="Make a token").click()
+        for page in (*followed, form, settings):
+            expect(page.locator(".notice", has_text="database").first).to_be_visible()
+    for page in (*followed, form, settings):
+        expect(page.locator(".frame.away")).to_have_count(0)
+    for page in followed:
+        expect(page.locator(".connection.live")).to_be_visible()
+    expect(editor).to_contain_text("displayName: typed")
+    expect(field).to_have_value("typed")
+    cancelled = followed[0].get_by_role("link", name="kept")
+    killable.call("POST", f"/v1/{name}:cancel", {})
+    expect(cancelled).to_have_count(0)
+
+
+@contextmanager
+def without_database(server):
+    """Take the server's database away, and bring it back."""
+    database = server.data_dir / "trainshed.db"
     aside = database.with_name("aside.db")
     database.rename(aside)
     try:
-        page.get_by_role("link", name="Studies").click()
-        page.go_back()
-        expect(page.locator(".notice", has_text="database").first).to_be_visible()
+        yield
     finally:
         aside.rename(database)
-    expect(page.locator(".notice", has_text="database")).to_have_count(0)
-    expect(page.locator(".connection.live, .connection.idle")).to_be_visible()
-    wait_on_page(page, lambda: native(killable, name)["state"])

@@ -149,7 +149,7 @@ class ChangeStreams:
         self._looking: asyncio.Task[None] | None = None
         self._is_new = asyncio.Event()
         self._looked: frozenset[TopicScope] = frozenset()
-        """The scopes whose later changes will be found."""
+        """The scopes of the last look: later changes of them are sent."""
 
     @contextmanager
     def one(self, topics: Mapping[str, TopicScope], owner: str) -> Iterator[ChangeStream]:

@@ -83,7 +83,7 @@ export function useStudy(name: StudyName): StudyData {
       pauseMs.current = Math.max(PAUSE_MS, PAUSE_SHARE * (performance.now() - began));
     }
   };
-  useLive(name, pauseMs, () => {
+  useLive(name, pauseMs, () => reading.current !== null, () => {
     void read();
     study.reload();
     changes.value += 1;
@@ -99,8 +99,8 @@ export function useStudy(name: StudyName): StudyData {
   return { study, trials, loading, error, changes };
 }
 
-/** Call `onChange` after events of the study's topic, at most once in `pauseMs`. */
-function useLive(name: StudyName, pauseMs: { current: number }, onChange: () => void): void {
+/** Call `onChange` after events of the study's topic, at most once in `pauseMs`, and not while `isBusy`. */
+function useLive(name: StudyName, pauseMs: { current: number }, isBusy: () => boolean, onChange: () => void): void {
   const latest = useRef(onChange);
   latest.current = onChange;
   useEffect(() => {
@@ -109,7 +109,8 @@ function useLive(name: StudyName, pauseMs: { current: number }, onChange: () => 
       if (timer) return;
       timer = window.setTimeout(() => {
         timer = 0;
-        latest.current();
+        if (isBusy()) schedule();
+        else latest.current();
       }, pauseMs.current);
     };
     const stop = subscribe(`study:${name.project}/${name.job}`, schedule);
