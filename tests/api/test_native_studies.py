@@ -142,6 +142,7 @@ def test_a_study_is_described_with_its_conditions_limits_and_leader(edge):
     assert (body["stopping"], body["trialCountMax"], body["leaders"]) == ("convex", 50, [1])
     counts = {"made": 4, "running": 0, "waiting": 1, "succeeded": 3, "infeasible": 0}
     assert body["counts"] == {**counts, "stoppedEarly": 1}
+    assert "trials were made" not in body["message"], "the counts say it"
 
 
 def test_a_young_study_has_no_leader(edge, store):

@@ -5,7 +5,10 @@ from cli.standin import StandIn
 PATH = "/trainshed/v1/projects/p/jobs/tune"
 STUDY = {
     "name": "projects/p/jobs/tune", "displayName": "digits", "state": "RUNNING",
-    "message": "2 of 9 trials were made: 2 succeeded.", "leaders": [1],
+    "message": "It will be over in about 3 min.", "leaders": [1], "trialCountMax": 9,
+    "counts": {
+        "made": 3, "running": 1, "waiting": 0, "succeeded": 2, "infeasible": 0, "stoppedEarly": 1,
+    },
 }  # fmt: skip
 STOP = {
     "rule": "median", "metric": "acc", "value": 0.1, "bar": 0.4, "at": 3, "byTime": False,
@@ -39,6 +42,7 @@ def test_a_study_is_printed_with_its_best_trial_stops_and_importances(trainshed)
     assert shown.code == 0, shown.err
     assert shown.out.splitlines() == [
         "digits: RUNNING",
+        "3 of 9 trials were made, 1 running, 2 succeeded, 1 stopped early",
         STUDY["message"],
         "best: trial 1: acc=0.9",
         "  with lr=0.5",

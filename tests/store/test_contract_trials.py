@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from store.builders import (
     PROJECT,
     HandClock,
@@ -23,6 +25,7 @@ from store.builders import (
 from trainshed.model.attempt import Report
 from trainshed.model.status import JobError, JobState
 from trainshed.model.trials import Measurement, TrialState
+from trainshed.store import studies
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobKind, JobQuery
 from trainshed.store.records.steps import NewEvent
@@ -95,14 +98,24 @@ class TestTrials:
         assert store.newest_trials(uid, limit=2) == whole[1:]
         bare = store.newest_trials(uid, limit=2, with_reports=False)
         assert [(row.trial, row.reports) for row in bare] == [(row.trial, ()) for row in whole[1:]]
-        results = store.trial_results(uid, limit=2)
-        assert [result.trial for result in results] == [
-            replace(done, values=()),
-            trial(2, values=()),
-        ]
-        assert [result.job_state for result in results] == [row.job_state for row in whole[:2]]
         assert store.newest_trials(uid, limit=9) == whole
         assert store.newest_trials(add_study(store, job_id="young").uid, limit=9) == []
+
+    def test_results_are_those_of_all_trials_by_number_in_pages(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        uid = add_study(store).uid
+        advance(store, uid, new_trials=new_trials(5, 1, 2))
+        final = Measurement(step=1, metrics=(("accuracy", 0.3),))
+        done = trial(1, state=TrialState.SUCCEEDED, final=final)
+        whole = advance(store, uid, trials=(done,))
+        expected = [replace(row.trial, values=()) for row in whole]
+        for size in (1, 2, 3, 4):
+            monkeypatch.setattr(studies, "RESULTS_PAGE", size)
+            results = store.trial_results(uid)
+            assert [result.trial for result in results] == expected
+            assert [result.job_state for result in results] == [row.job_state for row in whole]
+        assert store.trial_results(add_study(store, job_id="young").uid) == []
 
     def test_events_of_one_kind_come_newest_first(self, store: Store) -> None:
         uid = add_study(store).uid

@@ -27,6 +27,8 @@ from trainshed.store.steps import apply_in
 from trainshed.store.tables import JOBS, REPORTS, TRIALS
 from trainshed.store.writer import Transaction
 
+#: The most results of one read.
+RESULTS_PAGE: Final = 10_000
 #: A literal, not a parameter: databases use a partial index only if the query has its condition.
 _IS_STUDY = JOBS.c.is_study == literal_column("1")
 OPEN_STUDIES: Final = (
@@ -112,12 +114,18 @@ class StoredStudies:
 
         return self._db.read(query)
 
-    def trial_results(self, uid: int, *, limit: int) -> Sequence[TrialResult]:
-        """Return the results of at most ``limit`` trials by number; cheaper than the trials."""
-        return [
-            rows.trial_result(row)
-            for row in self._db.rows(rows.RESULTS_OF_STUDY, of_uid=uid, most=limit)
-        ]
+    def trial_results(self, uid: int) -> Sequence[TrialResult]:
+        """Return the results of all trials of a study by number; cheaper than the trials.
+
+        They are read in pages, so that no read of the database is long.
+        """
+        results: list[TrialResult] = []
+        while True:
+            last = results[-1].trial.number if results else 0
+            page = self._db.rows(rows.RESULTS_OF_STUDY, of_uid=uid, after=last, most=RESULTS_PAGE)
+            results += map(rows.trial_result, page)
+            if len(page) < RESULTS_PAGE:
+                return results
 
     def trial_jobs(self, uid: int) -> Sequence[TrialJob]:
         """Return the jobs of a study's trials by number, without their reports; cheap."""

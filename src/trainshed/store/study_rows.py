@@ -65,7 +65,7 @@ RESULTS_OF_STUDY: Final = (
     )
     .select_from(TRIALS)
     .join(JOBS, JOBS.c.uid == TRIALS.c.job_uid, isouter=True)
-    .where(TRIALS.c.uid == bindparam("of_uid"))
+    .where(TRIALS.c.uid == bindparam("of_uid"), TRIALS.c.number > bindparam("after"))
     .order_by(TRIALS.c.number)
     .limit(bindparam("most"))
 )

@@ -1,6 +1,7 @@
 """``trainshed jobs study``: what a tuning job searches, its best trial, and importances."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import context_of
@@ -8,6 +9,15 @@ from trainshed.cli.jobs.job_names import HELP, find_job
 from trainshed.cli.terminal import print_result, table
 from trainshed.client.faults import Json
 from trainshed.client.following import NativeTrials
+
+#: The counts of trials that are printed if they are not 0, and their words.
+_COUNTS: Final = (
+    ("running", "running"),
+    ("waiting", "waiting"),
+    ("succeeded", "succeeded"),
+    ("infeasible", "infeasible"),
+    ("stoppedEarly", "stopped early"),
+)
 
 
 def parser(prog: str) -> flags.Parser:
@@ -48,7 +58,9 @@ def _describe(document: Json) -> Iterator[str]:
     study, importances = document["study"], document["importances"]
     trials = {trial["number"]: trial for trial in document["trials"]}
     yield f"{study['displayName']}: {study['state']}"
-    yield study["message"]
+    yield _describe_counts(study)
+    if study["message"]:
+        yield study["message"]
     for number in study["leaders"]:
         if number in trials:  # a trial may have ended between the two calls
             yield f"best: trial {number}: {_pairs(trials[number], 'metrics')}"
@@ -62,6 +74,12 @@ def _describe(document: Json) -> Iterator[str]:
             yield f"trial {number} was stopped early. {stop['reason']}"
     for curve in document.get("curves", {}).get("curves", ()):
         yield f"trial {curve['trial']}: {len(curve['at'])} points, the last {curve['values'][-1]:g}"
+
+
+def _describe_counts(study: Json) -> str:
+    counts = study["counts"]
+    parts = [f"{count} {word}" for field, word in _COUNTS if (count := counts[field])]
+    return ", ".join([f"{counts['made']} of {study['trialCountMax']} trials were made", *parts])
 
 
 def _pairs(trial: Json, part: str) -> str:

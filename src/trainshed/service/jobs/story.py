@@ -40,8 +40,6 @@ from trainshed.wire.native_v1 import (
 from trainshed.wire.times import rfc3339, timestamp
 
 _HOUR_S: Final = 3600.0
-#: The most trials of a study that its story counts.
-TRIALS_MAX: Final = 100_000
 #: Kinds of events whose newest message is part of an explanation.
 _BESIDE: Final = (ACHIEVED, PLANNED, STEPS, OUTCOME)
 #: Why a queued job waits, until the scheduler has considered it.
@@ -95,7 +93,7 @@ class Stories:
         study = record.job.spec.study
         if study is None or record.job.status.state.is_final:
             return None
-        results = self.store.trial_results(record.uid, limit=TRIALS_MAX)
+        results = self.store.trial_results(record.uid)
         return _ending(self.store, record, study_end(_summarize(study, results)))
 
     def explain(self, project: str, job_id: str) -> JobExplanation:
@@ -112,7 +110,7 @@ class Stories:
         return JobExplanation(
             name=record.name,
             state=record.job.status.state,
-            message=waiting.message if waiting else self._sentence(record),
+            message=waiting.message if waiting else self.explain_state(record),
             waiting=waiting,
             warning=" ".join(warnings) or None,
             reduction=self._reduction(record, parts),
@@ -128,7 +126,8 @@ class Stories:
             events=[answer_of(JobEvent, row, time=timestamp(row.stamp_ns)) for row in rows]
         )
 
-    def _sentence(self, record: JobRecord) -> str:
+    def explain_state(self, record: JobRecord) -> str:
+        """Return the sentences that explain the state of a job that does not wait."""
         state = record.job.status.state
         if record.job.spec.is_study and not state.is_final and state is not JobState.CANCELLING:
             return study_sentence(self.store, record)
@@ -199,16 +198,23 @@ def study_sentence(store: Store, record: JobRecord) -> str:
     """Return the sentences that explain the state of a tuning job that has not ended."""
     study = record.job.spec.study
     assert study is not None, f"job {record.uid} has no study"  # noqa: S101
-    results = store.trial_results(record.uid, limit=TRIALS_MAX)
+    results = store.trial_results(record.uid)
     if not results:
         return "Its first trials are about to be made."
     sentences = [
         _describe_counts(study, results),
         *_describe_leader(store, record, study, results),
-        *_first_waiting(store, results),
-        *_forecast_end(store, record, study, results),
+        *describe_progress(store, record, study, results),
     ]
     return " ".join(sentences)
+
+
+def describe_progress(
+    store: Store, record: JobRecord, study: StudySpec, results: Sequence[TrialResult]
+) -> Iterator[str]:
+    """Yield why the first waiting trial of an open study waits, and when the study will end."""
+    yield from _first_waiting(store, results)
+    yield from _forecast_end(store, record, study, results)
 
 
 def _describe_counts(study: StudySpec, results: Sequence[TrialResult]) -> str:

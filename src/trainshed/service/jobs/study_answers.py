@@ -58,7 +58,7 @@ class StudyDescription(Answer):
     display_name: str
     state: JobState
     message: str
-    """The sentences of ``explain``."""
+    """Why a trial waits and when the study will end, or why it ended; empty if nothing is known."""
     algorithm: Algorithm
     stopping: str | None = None
     """The rule of early stopping: ``median``, ``decay_curve`` or ``convex``."""

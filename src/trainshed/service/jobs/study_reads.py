@@ -9,7 +9,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
 from trainshed.model.study import Metric, ParameterSpec, StudySpec
 from trainshed.model.trials import TRIAL_STOPPED_EARLY, EarlyStop, TrialState
-from trainshed.service.jobs.story import TRIALS_MAX, Stories
+from trainshed.service.jobs.story import Stories, describe_progress
 from trainshed.service.jobs.story_answers import Trials
 from trainshed.service.jobs.studies import trial_view
 from trainshed.service.jobs.study_answers import (
@@ -31,6 +31,8 @@ from trainshed.wire.native_v1 import trial_summary
 
 #: The most trials of a Pareto front in a description.
 LEADERS_MAX: Final = 100
+#: The most early stops of a study whose evidence is read, the newest ones.
+STOPS_MAX: Final = 100_000
 #: The number of trials below which importances are rough guesses.
 RELIABLE_TRIALS: Final = 50
 
@@ -44,14 +46,14 @@ class StudyReader:
     def describe(self, project: str, job_id: str) -> StudyDescription:
         """Return what a tuning job searches and how far it is.  Raises Refusal for other jobs."""
         record, study = self._find(project, job_id)
-        results = self.stories.store.trial_results(record.uid, limit=TRIALS_MAX)
+        results = self.stories.store.trial_results(record.uid)
         front = pareto(study, [result.trial for result in results])
         is_single = len(objectives(study)) == 1
         return StudyDescription(
             name=record.name,
             display_name=record.job.spec.display_name or record.job.job_id,
             state=record.job.status.state,
-            message=self.stories.explain(project, job_id).message,
+            message=self._message(record, study, results),
             algorithm=study.algorithm,
             stopping=study.stopping.rule if study.stopping else None,
             metrics=[_describe_metric(metric) for metric in study.metrics],
@@ -61,6 +63,13 @@ class StudyReader:
             counts=_count(results),
             leaders=[trial.number for trial in front[: 1 if is_single else LEADERS_MAX]],
         )
+
+    def _message(self, record: JobRecord, study: StudySpec, results: Sequence[TrialResult]) -> str:
+        """Return what the counts and the best trial do not say."""
+        state = record.job.status.state
+        if not results or state.is_final or state is JobState.CANCELLING:
+            return self.stories.explain_state(record)
+        return " ".join(describe_progress(self.stories.store, record, study, results))
 
     def trials(self, project: str, job_id: str, *, after: int, limit: int) -> Trials:
         """Return at most ``limit`` trials with numbers above ``after``; none for other jobs."""
@@ -123,9 +132,7 @@ class StudyReader:
         """Return the evidence against the trials that a rule stopped, by number."""
         if not any(one.trial.stopped_early for one in stored):
             return {}
-        events = self.stories.store.events_of_kind(
-            record.uid, TRIAL_STOPPED_EARLY, limit=TRIALS_MAX
-        )
+        events = self.stories.store.events_of_kind(record.uid, TRIAL_STOPPED_EARLY, limit=STOPS_MAX)
         return dict(_read_stops(event.data for event in events))
 
 
