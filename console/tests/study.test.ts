@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { writeCsv } from "../src/core/csv";
 import { rankShares, scaleColour } from "../src/core/scale_colours";
 import {
-  axesOf, bestShare, bestSoFar, describeWhy, finalValue, isInRanges, listArguments, rate, readRanges, valueOn, writeRanges,
+  axesOf, bestShare, bestSoFar, describeWhy, drawnOn, finalValue, isInRanges, listArguments, mirrorRange, rate, readRanges, valueOn, writeRanges,
 } from "../src/core/study";
 import type { StudyDescription, StudyMetric, TrialSummary } from "../src/net/types";
 
@@ -55,6 +55,30 @@ test("an axis is logarithmic if the study's scale is and all values permit it", 
   assert.deepEqual(axes.map(({ id, kind }) => [id, kind]), [["lr", "log"], ["opt", "category"], ["other", "category"], ["accuracy", "log"]]);
   const negative = rate([trial(1, -1, { parameters: { lr: -0.1 } })], "accuracy");
   assert.deepEqual(axesOf(spec, negative, ACCURACY, true).map(({ kind }) => kind), ["value", "category", "value"]);
+});
+
+test("a reverse logarithmic scale is drawn as a mirrored logarithm", () => {
+  const ranged = study([{ id: "decay", kind: "DOUBLE", scale: "REVERSE_LOG", bounds: [0.001, 0.999] }]);
+  const rated = rate([trial(1, 1, { parameters: { decay: 0.99 } }), trial(2, 1)], "accuracy");
+  const [axis = assert.fail()] = axesOf(ranged, rated, ACCURACY, false);
+  assert.deepEqual([axis.kind, axis.mirror], ["log", 1]);
+  const [one = assert.fail(), without = assert.fail()] = rated.map((rate) => rate.trial);
+  assert.deepEqual([valueOn(axis, one), drawnOn(axis, one)], [0.99, 1 - 0.99]);
+  assert.equal(drawnOn(axis, without), null);
+  assert.deepEqual(mirrorRange(axis, mirrorRange(axis, [0.25, 0.5])), [0.25, 0.5]);
+  assert.ok(isInRanges(one, [axis], { decay: mirrorRange(axis, [0, 0.5]) }));
+  const listed = study([{ id: "decay", kind: "DISCRETE", scale: "REVERSE_LOG", values: [0.5, 0.9, 1.5] }]);
+  assert.equal(axesOf(listed, rated, ACCURACY, false)[0]?.mirror, 2);
+  const beyond = rate([trial(1, 1, { parameters: { decay: 1 } })], "accuracy");
+  assert.equal(axesOf(ranged, beyond, ACCURACY, false)[0]?.kind, "value");
+  assert.deepEqual(axesOf(ranged, [], ACCURACY, false).map(({ kind }) => kind), ["log", "value"]);
+});
+
+test("values that are no number have no point on a logarithmic axis", () => {
+  const spec = study([{ id: "lr", kind: "DOUBLE", scale: "LOG", bounds: [0.001, 1] }]);
+  const rated = rate([trial(1, 1, { parameters: { lr: 0.1 } })], "accuracy");
+  const [axis = assert.fail()] = axesOf(spec, rated, ACCURACY, false);
+  for (const lr of [NaN, Infinity, 0, -1]) assert.equal(drawnOn(axis, trial(2, 1, { parameters: { lr } })), null);
 });
 
 test("other metrics have axes before the chosen one", () => {

@@ -66,9 +66,27 @@ export interface StudyAxis {
   isMetric: boolean;
   /** The words of a category, in order. */
   words: readonly string[];
+  /** Of a reverse logarithmic axis: the sum of its bounds. A chart draws the sum less the value on an inverse log axis. */
+  mirror?: number;
 }
 
 type Value = number | string | null;
+
+/** Return what a chart draws for a value, or the value of what it draws. */
+export function mirrorOn(axis: StudyAxis, value: number): number {
+  return axis.mirror === undefined ? value : axis.mirror - value;
+}
+
+/** Return a range of values as one of what a chart draws, or back. */
+export function mirrorRange(axis: StudyAxis, [low, high]: readonly [number, number]): [number, number] {
+  return axis.mirror === undefined ? [low, high] : [axis.mirror - high, axis.mirror - low];
+}
+
+/** Return what a chart draws for a trial on an axis; null for no value. */
+export function drawnOn(axis: StudyAxis, trial: TrialSummary): Value {
+  const value = valueOn(axis, trial);
+  return typeof value === "number" ? mirrorOn(axis, value) : value;
+}
 
 /** Return a trial's value on an axis; null if the parameter is not active or the metric has none. */
 export function valueOn(axis: StudyAxis, trial: TrialSummary): Value {
@@ -76,7 +94,7 @@ export function valueOn(axis: StudyAxis, trial: TrialSummary): Value {
   const value = trial.parameters[axis.id];
   if (value === undefined) return null;
   if (axis.kind === "category") return String(value);
-  const isDrawable = typeof value === "number" && Number.isFinite(value) && (axis.kind !== "log" || value > 0);
+  const isDrawable = typeof value === "number" && Number.isFinite(value) && (axis.kind !== "log" || mirrorOn(axis, value) > 0);
   return isDrawable ? value : null;
 }
 
@@ -98,8 +116,18 @@ function parameterAxis(study: StudyDescription, rated: readonly Rated[], name: s
     const words = [...specs.flatMap((spec) => spec.values ?? []), ...values].map(String);
     return { id: name, kind: "category", isMetric: false, words: [...new Set(words)] };
   }
-  const isLog = specs.some((spec) => spec.scale === "LOG") && values.every((value) => Number(value) > 0);
-  return { id: name, kind: isLog ? "log" : "value", isMetric: false, words: [] };
+  const mirror = mirrorOf(specs);
+  const isLog = mirror !== undefined || specs.some((spec) => spec.scale === "LOG");
+  const isPositive = values.every((value) => (mirror === undefined ? Number(value) : mirror - Number(value)) > 0);
+  if (!isLog || !isPositive) return { id: name, kind: "value", isMetric: false, words: [] };
+  return { id: name, kind: "log", isMetric: false, words: [], ...(mirror === undefined ? {} : { mirror }) };
+}
+
+/** Return the sum of the bounds of a reverse logarithmic scale; undefined for any other. */
+function mirrorOf(specs: StudyDescription["parameters"]): number | undefined {
+  const spec = specs.find(({ scale }) => scale === "REVERSE_LOG");
+  const bounds = (spec?.bounds ?? spec?.values ?? []).map(Number);
+  return bounds.length > 0 ? Math.min(...bounds) + Math.max(...bounds) : undefined;
 }
 
 /** Ranges by axis id: the lowest and the highest value; of a category the positions of its words. */

@@ -33,7 +33,7 @@ export function Head({ study, trials, name }: { study: StudyDescription; trials:
         <a href={jobPath(name.project, name.job)}>job page</a>
       </div>
       <p>{parts.join(" · ")} · at most {study.trialCountParallel} at once · {ALGORITHMS[study.algorithm]}{study.stopping ? ` · ${describeRule(study.stopping)} stops early` : ""}</p>
-      <p class="hint">{sentence(study.message)}</p>
+      {study.message && study.state !== "SUCCEEDED" && <p class="hint">{sentence(study.message)}</p>}
       <Leaders study={study} trials={trials} />
     </>
   );

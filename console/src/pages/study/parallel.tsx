@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { formatCount, formatNumber, formatPlural } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { rankShares, scaleColour } from "../../core/scale_colours";
-import { isBetter, isInRanges, valueOn, type Ranges, type Rated, type StudyAxis } from "../../core/study";
+import { drawnOn, isBetter, isInRanges, mirrorOn, mirrorRange, valueOn, type Ranges, type Rated, type StudyAxis } from "../../core/study";
 import { Chart, type ChartOption } from "./chart";
 import type { ECharts } from "./echarts";
 import { Figure } from "./figure";
@@ -76,7 +76,7 @@ function optionOf(axes: readonly StudyAxis[], lines: readonly Rated[], view: Stu
   const opacity = lines.length > 500 ? 0.35 : lines.length > 100 ? 0.5 : 0.8;
   // the best lines are drawn last, over the others
   const data = lines.map(({ trial }, index) => ({
-    value: axes.map((axis) => valueOn(axis, trial) ?? "-"),
+    value: axes.map((axis) => drawnOn(axis, trial) ?? "-"),
     lineStyle: { color: scaleColour(shares[index] ?? 0, dark) },
   })).reverse();
   return {
@@ -92,7 +92,7 @@ function optionOf(axes: readonly StudyAxis[], lines: readonly Rated[], view: Stu
 
 /** The chosen trial is a series of its own, so that choosing another one draws only that again. */
 function chosenOption(axes: readonly StudyAxis[], chosen: Rated | undefined): ChartOption {
-  const data = chosen ? [axes.map((axis) => valueOn(axis, chosen.trial) ?? "-")] : [];
+  const data = chosen ? [axes.map((axis) => drawnOn(axis, chosen.trial) ?? "-")] : [];
   return { series: [{ id: "chosen", data }] } as ChartOption;
 }
 
@@ -108,7 +108,7 @@ function axisDefaults(colours: ChartColours): object {
 }
 
 function numbersOn(axis: StudyAxis, lines: readonly Rated[]): number[] {
-  return lines.map(({ trial }) => valueOn(axis, trial)).filter((value) => typeof value === "number");
+  return lines.map(({ trial }) => drawnOn(axis, trial)).filter((value) => typeof value === "number");
 }
 
 /** Names and words are cut by width, so that long ones do not cover their neighbours. */
@@ -117,7 +117,7 @@ function axisOption(axis: StudyAxis, dim: number, values: readonly number[]): ob
   if (axis.kind === "category") {
     return { dim, ...name, type: "category", data: axis.words, axisLabel: { width: 90, overflow: "truncate", formatter: showHidden } };
   }
-  return { dim, ...name, type: axis.kind, scale: true, ...extentOf(values), axisLabel: { formatter: (value: number) => formatNumber(value, 3) } };
+  return { dim, ...name, type: axis.kind, inverse: axis.mirror !== undefined, scale: true, ...extentOf(values), axisLabel: { formatter: (value: number) => formatNumber(mirrorOn(axis, value), 3) } };
 }
 
 /** Axes end at the trials' values, so that lines use their whole length; one value needs room around it. */
@@ -140,14 +140,14 @@ function rangesOf(axes: readonly StudyAxis[], ranges: Ranges, event: AreaEvent):
   const { [axis.id]: _, ...others } = ranges;
   const interval = event.intervals?.[0];
   if (!interval) return others;
-  const [low, high] = [Math.min(...interval), Math.max(...interval)];
-  return { ...others, [axis.id]: [low, high] };
+  const drawn: [number, number] = [Math.min(...interval), Math.max(...interval)];
+  return { ...others, [axis.id]: mirrorRange(axis, drawn) };
 }
 
 /** Mark the ranges on the chart's axes, without the events of a drag. */
 function showRanges(chart: ECharts, axes: readonly StudyAxis[], ranges: Ranges): void {
   for (const [index, axis] of axes.entries()) {
     const range = ranges[axis.id];
-    chart.dispatchAction({ type: "axisAreaSelect", parallelAxisId: idOf(index), intervals: range ? [[...range]] : [] }, { silent: true });
+    chart.dispatchAction({ type: "axisAreaSelect", parallelAxisId: idOf(index), intervals: range ? [mirrorRange(axis, range)] : [] }, { silent: true });
   }
 }

@@ -6,7 +6,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { formatNumber, formatPlural } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { rankShares, scaleColour } from "../../core/scale_colours";
-import { isBetter, valueOn, type Rated, type StudyAxis } from "../../core/study";
+import { isBetter, mirrorOn, valueOn, type Rated, type StudyAxis } from "../../core/study";
 import { Select } from "../../ui/select";
 import { Chart, type ChartOption } from "./chart";
 import type { ECharts } from "./echarts";
@@ -20,6 +20,12 @@ interface Point {
   rated: Rated;
   x: number | string;
   y: number | string;
+}
+
+/** Return where a chart draws a point. */
+function drawnAt({ x, y }: Pick<Point, "x" | "y">, across: StudyAxis, up: StudyAxis): (number | string)[] {
+  const draw = (axis: StudyAxis, value: number | string) => (typeof value === "number" ? mirrorOn(axis, value) : value);
+  return [draw(across, x), draw(up, y)];
 }
 
 function pointsOf(view: StudyView, across: StudyAxis, up: StudyAxis): Point[] {
@@ -41,7 +47,7 @@ export default function Scatter({ view }: { view: StudyView }) {
   const chart = useRef<ECharts | null>(null);
   const marked = points.find(({ rated }) => rated.trial.number === view.chosen);
   const mark = (): void => {
-    const data = marked ? [[marked.x, marked.y]] : [];
+    const data = marked && across && up ? [drawnAt(marked, across, up)] : [];
     chart.current?.setOption({ series: [{ id: "chosen", data }] } as ChartOption);
   };
   useEffect(mark, [marked]);
@@ -84,7 +90,7 @@ function optionOf(points: readonly Point[], across: StudyAxis, up: StudyAxis, vi
   const data = points.map(({ rated, x, y }, index) => {
     const colour = scaleColour(shares[index] ?? 0, dark);
     const isEarly = rated.trial.stoppedEarly;
-    return { value: [x, y], symbolSize: 7, itemStyle: { color: isEarly ? colours.ground : colour, borderColor: colour, borderWidth: isEarly ? 1.5 : 0, opacity: points.length > 2000 ? 0.4 : 0.8 } };
+    return { value: drawnAt({ x, y }, across, up), symbolSize: 7, itemStyle: { color: isEarly ? colours.ground : colour, borderColor: colour, borderWidth: isEarly ? 1.5 : 0, opacity: points.length > 2000 ? 0.4 : 0.8 } };
   });
   return {
     animation: false,
@@ -102,7 +108,7 @@ function optionOf(points: readonly Point[], across: StudyAxis, up: StudyAxis, vi
 function axisOption(axis: StudyAxis, colours: ChartColours): object {
   const style = { axisLabel: { color: colours.text, fontSize: 11, hideOverlap: true }, axisLine: { lineStyle: { color: colours.faint } }, splitLine: { lineStyle: { color: colours.line } }, nameTextStyle: { color: colours.text } };
   if (axis.kind === "category") return { type: "category", data: axis.words, ...style, axisLabel: { ...style.axisLabel, width: 90, overflow: "truncate", formatter: showHidden } };
-  return { type: axis.kind, scale: true, ...style, axisLabel: { ...style.axisLabel, formatter: (value: number) => formatNumber(value, 3) } };
+  return { type: axis.kind, inverse: axis.mirror !== undefined, scale: true, ...style, axisLabel: { ...style.axisLabel, formatter: (value: number) => formatNumber(mirrorOn(axis, value), 3) } };
 }
 
 function describePoint(point: Point | undefined, across: StudyAxis, up: StudyAxis, view: StudyView): string {
