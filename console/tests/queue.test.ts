@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { countDifferences, orderRows, readFilter, toCsv } from "../src/core/queue";
+import { countDifferences, jobIdOf, orderRows, readFilter, toCsv } from "../src/core/queue";
 import type { JobRow } from "../src/net/types";
 
 function row(uid: string, fields: Partial<JobRow> = {}): JobRow {
@@ -26,6 +26,12 @@ test("filters and orders of the address", () => {
     "q=RESNET": "2", "q=customJobs": "", "q=%20job-4%20": "4", "sort=created": "124", "sort=-gpus": "142", "sort=nonsense": "124", "show=nonsense": "421",
   };
   for (const [query, uids] of Object.entries(orders)) assert.equal(order(query), uids, query);
+});
+
+test("a trial of AI Platform, whose name has slashes, is addressed by its uid", () => {
+  assert.equal(jobIdOf({ name: "projects/p/jobs/tune/trials/3", uid: "7" }), "7");
+  assert.equal(jobIdOf({ name: "projects/p/jobs/tune", uid: "8" }), "tune");
+  assert.equal(jobIdOf({ name: "projects/p/locations/l/customJobs/9", uid: "9" }), "9");
 });
 
 test("changes between two orders are counted once each", () => {

@@ -14,7 +14,7 @@ const SIZE: StudyMetric = { id: "size", goal: "MINIMIZE", threshold: 2 };
 
 function trial(number: number, accuracy: number | null, more: Partial<TrialSummary> = {}): TrialSummary {
   const metrics: Record<string, number> = accuracy === null ? {} : { accuracy };
-  return { number, state: "SUCCEEDED", jobState: "SUCCEEDED", stoppedEarly: false, metrics, parameters: {}, ...more };
+  return { number, state: "SUCCEEDED", jobState: "SUCCEEDED", stoppedEarly: false, metrics, parameters: {}, job: "7", ...more };
 }
 
 function study(parameters: StudyDescription["parameters"]): StudyDescription {

@@ -10,6 +10,7 @@ from store.builders import (
     add,
     add_study,
     advance,
+    go,
     read,
     reported,
     trial,
@@ -17,6 +18,8 @@ from store.builders import (
     vertex_trial_job,
 )
 from trainshed.api.native.app import native_app
+from trainshed.model.refusals import Refusal
+from trainshed.model.status import JobState
 from trainshed.model.study import (
     Condition,
     ConvexRule,
@@ -29,6 +32,7 @@ from trainshed.model.study import (
     StudySpec,
 )
 from trainshed.model.trials import TRIAL_STOPPED_EARLY, Measurement, TrialState
+from trainshed.service.jobs.job_lookup import find_job
 from trainshed.service.jobs.story import Stories
 from trainshed.store.opening import open_store
 from trainshed.store.records.jobs import JobKind
@@ -249,7 +253,21 @@ def test_a_vertex_trial_names_its_job(edge, store):
     [one] = get(edge, f"{record.job.job_id}/trials")["trials"]
     assert one["job"] == row.job_name
     [ml, *_] = get(edge, "tune/trials")["trials"]
-    assert "job" not in ml
+    assert get(edge, ml["job"])["name"] == "projects/demo/jobs/tune/trials/1"
+    assert get(edge, f"{ml['job']}/explain")["state"] == "QUEUED"
+
+
+def test_a_trial_of_ml_v1_is_a_job_of_its_project_until_it_is_deleted(edge, store):
+    study = add_study(store, project="demo", job_id="short", study=SPEC)
+    jobs = (NewTrial(trial=trial(1), job=trial_job(1, study_id="short", project="demo")),)
+    [row] = advance(store, study.uid, new_trials=jobs)
+    assert find_job(store, "demo", str(row.job_uid)).record.uid == row.job_uid
+    for project_id, job_id in (("other", row.job_uid), ("demo", study.uid)):
+        with pytest.raises(Refusal, match="has no job"):
+            find_job(store, project_id, str(job_id))
+    go(store, row.job_uid, JobState.CANCELLED)
+    store.delete_job(row.job_uid)
+    get(edge, str(row.job_uid), 404)
 
 
 @pytest.fixture(scope="module")

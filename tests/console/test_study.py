@@ -9,7 +9,7 @@ from console import generated_studies
 from console.browser import take_picture
 from console.conftest import SIMULATED
 from console.documents import create_study, study
-from e2e.support import PROJECT, serving
+from e2e.support import PROJECT, ml_job, serving, submit
 from trainshed.store.opening import open_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -91,9 +91,7 @@ def test_a_trial_stopped_early_shows_its_rule_its_value_and_its_bar(opened):
     expect(detail).to_contain_text("the median of the averages of 9 completed trials")
     expect(page).to_have_url(re.compile("trial="))
     link = detail.get_by_role("link", name="log")
-    assert re.search(
-        rf"/console/jobs/{PROJECT}/large\?tab=log&trial=\d+$", link.get_attribute("href")
-    )
+    assert re.search(rf"/console/jobs/{PROJECT}/\d+$", link.get_attribute("href"))
 
 
 def brush(page, at):
@@ -146,8 +144,32 @@ def test_a_study_that_runs_shows_trials_as_they_come(server, visit):
     expect(figure(page, "History")).to_contain_text("4 trials with a value")
     expect(figure(page, "Curves")).to_contain_text("4 curves")
     take_picture(page, "study-live")
-    rows(page).get_by_role("link", name="job").first.click()
+    rows(page).get_by_role("link", name="log").first.click()
     expect(page).to_have_url(re.compile("/console/jobs/"))
+
+
+@pytest.mark.full
+def test_a_study_of_ai_platform_is_listed_and_its_trials_have_pages(local, visit):
+    params = [{"parameterName": "lr", "type": "DOUBLE", "minValue": 0.1, "maxValue": 0.9}]
+    search = {"goal": "MAXIMIZE", "hyperparameterMetricTag": "accuracy", "params": params}
+    search |= {"maxTrials": 2, "maxParallelTrials": 1}
+    job = ml_job("census_1", "import sys; print(sys.argv[1:])", hyperparameters=search)
+    submit(local, job)
+    page = visit(local).open("/console/")
+    page.get_by_role("link", name="Studies").click()
+    page.get_by_role("link", name="census_1").click()
+    expect(rows(page)).to_have_attribute("aria-rowcount", "3")
+    expect(page.get_by_text("2 of 2 trials")).to_be_visible()
+    rows(page).get_by_role("link", name="log").last.click()
+    expect(page.get_by_text(f"{PROJECT} / census_1/trials/1")).to_be_visible()
+    expect(page.locator(".line-text", has_text="--lr")).to_be_visible()
+    page.get_by_role("tab", name="Environment").click()
+    expect(page.get_by_label("Environment variables")).to_contain_text("TF_CONFIG")
+    page.get_by_role("tab", name="Spec").click()
+    expect(page.locator("pre.job-spec")).to_be_visible()
+    take_picture(page, "job-of-a-trial")
+    page.get_by_role("link", name="trial of the study census_1").click()
+    expect(rows(page)).to_have_attribute("aria-rowcount", "3")
 
 
 @pytest.mark.full

@@ -45,7 +45,9 @@ class TestJobRows:
         clock.forward(1)
         add(store, display_name="custom")
         clock.forward(1)
-        add(store, kind=JobKind.TUNING_JOB, display_name="tuning")
+        add_study(store, job_id="ml_tuning", display_name="")
+        clock.forward(1)
+        add_study(store, kind=JobKind.TUNING_JOB, job_id="", display_name="tuning")
         clock.forward(1)
         document = json.dumps({"displayName": "piped"})
         pipeline = store.add_pipeline(new_job(display_name="behind it"), document, "task")
@@ -55,6 +57,7 @@ class TestJobRows:
         assert [(row.display_name, row.kind.value) for row in rows] == [
             ("piped", "TRAINING_PIPELINE"),
             ("tuning", "TUNING_JOB"),
+            ("ml_tuning", "TUNING_JOB"),
             ("custom", "CUSTOM_JOB"),
             ("ml", "AI_PLATFORM_JOB"),
         ]

@@ -59,9 +59,10 @@ export function isEnded(row: { state: string }): boolean {
   return ENDED_STATES.includes(row.state);
 }
 
-/** Return the job's id in addresses and routes: the last part of its name. */
+/** Return the job's id in addresses and routes: the last part of its name; of a trial of AI Platform its uid. */
 export function jobIdOf(row: { name: string; uid: string }): string {
-  return parseResource(row.name)?.job ?? row.uid;
+  const isTrial = /^projects\/[^/]+\/jobs\/[^/]+\/trials\//.test(row.name);
+  return isTrial ? row.uid : parseResource(row.name)?.job ?? row.uid;
 }
 
 /** Return the filter of an address's query. */

@@ -480,7 +480,7 @@ export type TrialSummary = {
   metrics: Record<string, number>;
   infeasibleReason?: string | null;
   parameters: Record<string, number | number | string>;
-  job?: string | null;
+  job: string;
   startTime?: string | null;
   endTime?: string | null;
   earlyStop?: EarlyStop | null;

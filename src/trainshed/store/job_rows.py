@@ -58,8 +58,8 @@ _KIND: Final = case(
     (TRIALS.c.uid.is_not(None), ListedKind.TRIAL.value),
     (PIPELINES.c.uid.is_not(None), ListedKind.TRAINING_PIPELINE.value),
     (JOBS.c.kind == JobKind.TRIAL.value, ListedKind.TRIAL.value),
+    (JOBS.c.is_study == 1, ListedKind.TUNING_JOB.value),
     (JOBS.c.kind == JobKind.ML_JOB.value, ListedKind.AI_PLATFORM_JOB.value),
-    (JOBS.c.kind == JobKind.TUNING_JOB.value, ListedKind.TUNING_JOB.value),
     else_=ListedKind.CUSTOM_JOB.value,
 )
 _NAME: Final = func.coalesce(PIPELINES.c.display_name, JOBS.c.display_name)

@@ -16,6 +16,7 @@ class ListedKind(enum.Enum):
     AI_PLATFORM_JOB = "AI_PLATFORM_JOB"
     CUSTOM_JOB = "CUSTOM_JOB"
     TUNING_JOB = "TUNING_JOB"
+    """A study; one of AI Platform is a training job with hyperparameters."""
     TRAINING_PIPELINE = "TRAINING_PIPELINE"
     """A pipeline and its custom job: both are one row."""
     TRIAL = "TRIAL"

@@ -71,16 +71,17 @@ class TrialSummary(Answer):
     infeasible_reason: str | None = None
     parameters: Mapping[str, float | int | str]
     """The values by parameter; parameters that are not active in this trial are absent."""
-    job: str | None = None
-    """The id of its job in this API; absent in ml v1, where a trial's log is part of its study's.
-    """
+    job: str
+    """The id of its job in this API: a number."""
     start_time: str | None = None
     end_time: str | None = None
     early_stop: EarlyStop | None = None
     """Why a rule stopped it; absent for trials that an older version of the server stopped."""
 
 
-def trial_summary(view: TrialView, early_stop: EarlyStop | None = None) -> TrialSummary:
+def trial_summary(
+    view: TrialView, job_uid: int, early_stop: EarlyStop | None = None
+) -> TrialSummary:
     """Return the summary of a trial."""
     trial = view.trial
     last = latest(trial)
@@ -91,7 +92,7 @@ def trial_summary(view: TrialView, early_stop: EarlyStop | None = None) -> Trial
         step=last.step if last else None,
         metrics=dict(last.metrics) if last else {},
         parameters=dict(trial.values),
-        job=view.job_name.rpartition("/")[2] or None,
+        job=str(job_uid),
         start_time=rfc3339(trial.start_time),
         end_time=rfc3339(trial.end_time),
         early_stop=early_stop,

@@ -2,7 +2,8 @@
 
 import { useSignal } from "@preact/signals";
 
-import { formatPlural, parseResource } from "../../core/format";
+import { jobTitle } from "../../core/fleet";
+import { formatPlural } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { isEnded } from "../../core/queue";
 import { studyPath, submitPath } from "../../core/route";
@@ -26,6 +27,7 @@ interface HeaderProps {
 export function Header({ store, summary, document }: HeaderProps) {
   const order = useSignal<Order | null>(null);
   const content = document.value.value;
+  const studyOf = /\/jobs\/([^/]+)\/trials\//.exec(summary.name)?.[1];
   const labels = Object.entries((content?.document.labels ?? {}) as Record<string, unknown>);
   return (
     <header>
@@ -36,12 +38,13 @@ export function Header({ store, summary, document }: HeaderProps) {
         <Orders store={store} summary={summary} document={document} onOrder={(value) => (order.value = value)} />
       </div>
       <p class="job-facts">
-        <span title={summary.name}>{store.project} / {parseResource(summary.name)?.job ?? store.job}</span>
+        <span title={summary.name}>{store.project} / {jobTitle(summary.name)}</span>
         {content && <span>{KINDS[content.kind]}{content.location ? ` in ${content.location}` : ""}</span>}
         <span>by {showHidden(summary.creator)}</span>
         <Times summary={summary} />
         <Restarts summary={summary} />
         {labels.map(([key, value]) => <span key={key} class="job-label">{showHidden(`${key}: ${String(value)}`)}</span>)}
+        {studyOf && <a href={studyPath(store.project, studyOf)}>trial of the study {showHidden(studyOf)}</a>}
         {isStudy(summary, content) && <a href={studyPath(store.project, store.job)}>Trials and charts of this study</a>}
       </p>
       {order.value && (

@@ -23,7 +23,7 @@ export function Head({ study, trials, name }: { study: StudyDescription; trials:
     counts.waiting ? `${counts.waiting} waiting` : "",
     counts.succeeded ? `${formatCount(counts.succeeded)} succeeded` : "",
     counts.infeasible ? `${formatCount(counts.infeasible)} infeasible` : "",
-    counts.stoppedEarly ? `${formatCount(counts.stoppedEarly)} stopped early` : "",
+    counts.stoppedEarly ? `${formatCount(counts.stoppedEarly)} of these stopped early` : "",
   ].filter(Boolean);
   return (
     <>
@@ -32,7 +32,7 @@ export function Head({ study, trials, name }: { study: StudyDescription; trials:
         <StateMark state={study.state} />
         <a href={jobPath(name.project, name.job)}>job page</a>
       </div>
-      <p>{parts.join(" · ")} · at most {study.trialCountParallel} at once · {ALGORITHMS[study.algorithm]}{study.stopping ? ` · ${describeRule(study.stopping)} stops early` : ""}</p>
+      <p>{parts.join(" · ")} · at most {study.trialCountParallel} at once · {ALGORITHMS[study.algorithm]}{study.stopping ? ` · early stops by the ${describeRule(study.stopping)}` : ""}</p>
       {study.message && study.state !== "SUCCEEDED" && <p class="hint">{sentence(study.message)}</p>}
       <Leaders study={study} trials={trials} />
     </>
@@ -80,7 +80,7 @@ export function Controls({ view }: { view: StudyView }) {
         </select>
       </label>
       <label class="check" title={isPositive ? "" : `Some values of ${view.metric.id} are not above 0`}>
-        <input type="checkbox" checked={view.isLog} disabled={!isPositive} onChange={(event) => setQuery({ log: event.currentTarget.checked ? "1" : null })} /> log axis
+        <input type="checkbox" checked={view.isLog} disabled={!isPositive} onChange={(event) => setQuery({ log: event.currentTarget.checked ? "1" : null })} /> log axis of {showHidden(view.metric.id)}
       </label>
     </div>
   );

@@ -12,12 +12,6 @@ import { StateMark } from "../../ui/state";
 import type { StudyName } from "./data";
 import { chooseTrial } from "./view";
 
-/** Return the address of a trial's log: of its own job, or in ml v1 of its study's job with the trial. */
-function trialLogPath(name: StudyName, trial: TrialSummary): string {
-  if (trial.job) return `${jobPath(name.project, trial.job)}?tab=log`;
-  return `${jobPath(name.project, name.job)}?tab=log&trial=${trial.number}`;
-}
-
 export function TrialDetail({ name, trial, isLeader }: { name: StudyName; trial: TrialSummary; isLeader: boolean }) {
   const stop = trial.earlyStop;
   const words = listArguments(trial);
@@ -26,7 +20,8 @@ export function TrialDetail({ name, trial, isLeader }: { name: StudyName; trial:
       <header>
         <h2>Trial {trial.number}{isLeader ? " (best)" : ""}</h2>
         <StateMark state={trial.state} />
-        <TrialLinks name={name} trial={trial} />
+        <TrialLink name={name} trial={trial} />
+        <a href={`${jobPath(name.project, trial.job)}?tab=environment`}>environment</a>
         <button type="button" class="plain" aria-label="Close" onClick={() => chooseTrial(null)}>✕</button>
       </header>
       <p>
@@ -49,10 +44,6 @@ export function TrialDetail({ name, trial, isLeader }: { name: StudyName; trial:
   );
 }
 
-export function TrialLinks({ name, trial, tabIndex = 0 }: { name: StudyName; trial: TrialSummary; tabIndex?: number }) {
-  return (
-    <>
-      {trial.job && <a href={jobPath(name.project, trial.job)} tabIndex={tabIndex}>job</a>} <a href={trialLogPath(name, trial)} tabIndex={tabIndex}>log</a>
-    </>
-  );
+export function TrialLink({ name, trial, tabIndex = 0 }: { name: StudyName; trial: TrialSummary; tabIndex?: number }) {
+  return <a href={jobPath(name.project, trial.job)} tabIndex={tabIndex}>log</a>;
 }

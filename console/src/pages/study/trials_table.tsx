@@ -13,7 +13,7 @@ import { saveText } from "../../ui/save";
 import { StateMark } from "../../ui/state";
 import { VirtualTable, type Column, type Sort } from "../../ui/virtual_table";
 import type { StudyName } from "./data";
-import { TrialLinks } from "./trial";
+import { TrialLink } from "./trial";
 import { chooseTrial, type StudyView } from "./view";
 
 type Value = number | string | null;
@@ -29,22 +29,23 @@ function secondsOf(trial: TrialSummary): number | null {
 
 const show = (value: Value): string => (typeof value === "number" ? formatNumber(value, 5) : showHidden(value ?? ""));
 
-function valueColumn(id: string, title: string, value: TrialColumn["value"]): TrialColumn {
-  return { id, title: <span title={showHidden(title)}>{showHidden(title)}</span>, width: "minmax(6.5rem, 9rem)", isNumber: true, isSortable: true, value, cell: (trial) => show(value(trial)) };
+function valueColumn(id: string, title: string, value: TrialColumn["value"], isNumber = true): TrialColumn {
+  return { id, title: <span title={showHidden(title)}>{showHidden(title)}</span>, width: "minmax(6.5rem, 9rem)", isNumber, isSortable: true, value, cell: (trial) => show(value(trial)) };
 }
 
 /** Return the columns of a study; parameters and metrics of one name stay apart by the ids. */
 function columnsOf(view: StudyView, name: StudyName): TrialColumn[] {
   const parameters = [...new Set([...view.study.parameters.map(({ id }) => id), ...view.trials.slice(-100).flatMap((trial) => Object.keys(trial.parameters))])];
+  const categories = new Set(view.study.parameters.filter(({ kind }) => kind === "CATEGORICAL").map(({ id }) => id));
   return [
     { ...valueColumn("number", "#", (trial) => trial.number), width: "4.5rem" },
     { id: "state", title: "State", width: "9rem", isSortable: true, value: (trial) => trial.state, cell: (trial) => <StateMark state={trial.state} /> },
     ...view.study.metrics.map(({ id }) => valueColumn(`metrics.${id}`, id, (trial) => trial.metrics[id] ?? null)),
     { ...valueColumn("step", "step", (trial) => trial.step ?? null), width: "5rem" },
-    ...parameters.map((id) => valueColumn(`parameters.${id}`, id, (trial) => trial.parameters[id] ?? null)),
+    ...parameters.map((id) => valueColumn(`parameters.${id}`, id, (trial) => trial.parameters[id] ?? null, !categories.has(id))),
     { ...valueColumn("seconds", "seconds", secondsOf), width: "6rem" },
     { id: "why", title: "Why", width: "minmax(14rem, 2fr)", value: describeWhy, cell: (trial) => <span title={trial.earlyStop?.reason ?? describeWhy(trial)}>{describeWhy(trial)}</span> },
-    { id: "links", title: "Log", width: "11rem", value: () => null, cell: (trial, isActive) => <><TrialLinks name={name} trial={trial} tabIndex={isActive ? 0 : -1} /> <button type="button" class="link" tabIndex={isActive ? 0 : -1} onClick={() => void copyText(listArguments(trial), "arguments")}>arguments</button></> },
+    { id: "links", title: "Log", width: "8rem", value: () => null, cell: (trial, isActive) => <><TrialLink name={name} trial={trial} tabIndex={isActive ? 0 : -1} /> <button type="button" class="link" tabIndex={isActive ? 0 : -1} onClick={() => void copyText(listArguments(trial), "arguments")}>arguments</button></> },
   ];
 }
 

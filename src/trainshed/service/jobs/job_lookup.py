@@ -28,7 +28,7 @@ class JobMatch:
 def find_job(store: Store, project: str, job_id: str) -> JobMatch:
     """Return the job of an id in either dialect; for a training pipeline's id, its job.
 
-    Raises Refusal (NOT_FOUND).
+    A trial of ml v1 has its job's uid, because its own id has slashes.  Raises Refusal (NOT_FOUND).
     """
     for kind in JobKind:
         if record := store.job(project, kind, job_id):
@@ -36,4 +36,15 @@ def find_job(store: Store, project: str, job_id: str) -> JobMatch:
     number = number_of(job_id)
     if number and (pair := store.pipeline(project, number)):
         return JobMatch(pair[1], pair[0])
+    if number and (record := _find_trial(store, project, number)):
+        return JobMatch(record)
     raise Refusal(Code.NOT_FOUND, f"project {project} has no job {job_id}")
+
+
+def _find_trial(store: Store, project: str, uid: int) -> JobRecord | None:
+    """Return the job of a trial of ml v1 by its uid; None for other jobs and deleted ones."""
+    record = store.job_by_uid(uid)
+    if record is None or record.kind is not JobKind.TRIAL or record.job.project != project:
+        return None
+    current = store.job(project, JobKind.TRIAL, record.job.job_id)
+    return current if current and current.uid == uid else None

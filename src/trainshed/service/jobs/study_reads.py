@@ -79,8 +79,11 @@ class StudyReader:
             return Trials(trials=[])
         stored = self.stories.store.trials_after(record.uid, after=after, limit=limit)
         stops = self._early_stops(record, stored)
-        views = (trial_view(record, study, one) for one in stored)
-        return Trials(trials=[trial_summary(view, stops.get(view.trial.number)) for view in views])
+        trials = [
+            trial_summary(trial_view(record, study, one), one.job_uid, stops.get(one.trial.number))
+            for one in stored
+        ]
+        return Trials(trials=trials)
 
     def curves(self, project: str, job_id: str, call: "CurveCall") -> MetricCurves:
         """Return the curves of a tuning job's newest trials.  Raises Refusal for other jobs."""
