@@ -147,7 +147,7 @@ function TableRow<R>({ id, table, row, index, layout, template }: RowProps<R>) {
   return (
     <div id={id} class={classes.filter(Boolean).join(" ")} role="row" aria-rowindex={index + 2} style={style}
       aria-selected={table.selected ? isSelected : undefined}
-      onMouseDown={() => table.onActivate(key)} onDblClick={(event) => !(event.target as Element).closest("a, button, input") && table.onOpen?.(row)}>
+      onClick={() => table.onActivate(key)} onDblClick={(event) => !(event.target as Element).closest("a, button, input") && table.onOpen?.(row)}>
       {table.columns.map((column) => (
         <div key={column.id} role="gridcell" class={column.isNumber ? "num" : ""}>{column.cell(row, isActive)}</div>
       ))}
