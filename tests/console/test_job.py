@@ -48,19 +48,28 @@ def test_a_waiting_job_says_why_and_starts_when_its_blocker_is_cancelled(simulat
     good(simulated.call("POST", f"/v1/{waiting}:cancel", {}))
 
 
+TRACEBACK = (
+    "Traceback (most recent call last):",
+    '  File "/app/trainer/task.py", line 88, in train',
+    "    raise ValueError('the loss is nan')",
+    "ValueError: the loss is nan",
+)
+
+
 def test_a_failed_job_opens_at_its_error(simulated, visit):
     name, uid = started(simulated, "failing", "runs=4", "exit=3")
     log = WrittenLog(simulated, uid)
     log.add([f"step {n}" for n in range(1000)])
-    log.add(["ValueError: the loss is nan"], task="workerpool0-0", severity="ERROR")
+    log.add(TRACEBACK, task="workerpool0-0", severity="ERROR")
     log.add([f"shutting down {n}" for n in range(500)], task="workerpool0-0")
     wait_for_state(simulated, name, "FAILED")
     page = visit(simulated).open(job_path(name))
     failure = page.get_by_label("Failure")
     expect(failure).to_contain_text("exited with a non-zero status of 3")
-    expect(failure).to_contain_text("ValueError: the loss is nan")
+    words = failure.locator("pre").first.locator(".word")
+    expect(words).to_have_text([line.strip() for line in TRACEBACK[1:]])
     expect(failure).to_contain_text("shutting down 499")
-    expect(page.locator(".line.current .line-text")).to_have_text("ValueError: the loss is nan")
+    expect(page.locator(".line.current .line-text")).to_have_text(TRACEBACK[0])
     expect(page.locator("tr.failed").first).to_contain_text("3")
     take_picture(page, "job-failed")
 

@@ -134,5 +134,5 @@ function Tabs({ route, ...props }: TabProps & { route: Route }) {
 function LogTab({ store, summary }: TabProps) {
   const failure = useFailure(store, summary);
   if (failure === "loading") return <p class="loading" role="status">Loading…</p>;
-  return <LogView project={store.project} job={store.job} summary={summary} isOpen={!isEnded(summary)} openAt={failure?.firstError?.stamp ?? null} />;
+  return <LogView project={store.project} job={store.job} summary={summary} isOpen={!isEnded(summary)} openAt={failure?.error?.begin.stamp ?? null} />;
 }
