@@ -221,6 +221,34 @@ test("a search with more hits than are listed says which lines are not", async (
   assert.equal(describeUnlisted([hit(1)], null, 1), null);
 });
 
+test("a search that the server ends after a minute goes on from its next line", async () => {
+  const froms: number[] = [];
+  const search = new LogSearch(async (_query, from, _limit, onLine) => {
+    froms.push(from);
+    if (from > 500) onLine(hit(700));
+    onLine(from < 500 ? { done: true, hits: 0, complete: false, next: from + 250 } : { done: true, hits: 1, complete: true });
+  });
+  await search.start(TEXT);
+  assert.deepEqual(froms, [1, 251, 501]);
+  assert.ok(search.complete.value);
+});
+
+test("a window without lines is asked for again until the server has come to one", async () => {
+  const empty = { exact: true, tasks: [], attempts: [], lines: [] };
+  const answers: LogWindow[] = [
+    { ...empty, unreadBefore: "500" }, { ...empty, unreadBefore: "300" },
+    { ...empty, lines: [[null, "100", "w", "INFO", "first", 0]] },
+  ];
+  const queries: WindowQuery[] = [];
+  const feed = new LogFeed(async (query) => (queries.push(query), answers.shift() ?? assert.fail()));
+  assert.equal((await feed.show({ end: true }))?.text, "first");
+  assert.deepEqual(queries.slice(1).map((query) => "stamp" in query && query.stamp), ["500", "300"]);
+  const counted: LogWindow[] = [{ ...empty, exact: false, total: 1, first: 1 }, { ...empty, total: 0, first: 1 }];
+  const other = new LogFeed(async () => counted.shift() ?? assert.fail());
+  assert.equal(await other.show({ end: true }), null);
+  assert.ok(other.ready.value && other.exact.value);
+});
+
 test("a search that is left takes no more hits", async () => {
   let send: ((n: number) => void) | null = null;
   const search = new LogSearch((_query, _from, _limit, onLine, stop) => new Promise((resolve) => {

@@ -1,5 +1,7 @@
 """A window shows any part of a log by number, by stamp, by share or the end; each line once."""
 
+import json
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from api.log_edge import line, log_edge
 from store.builders import add_study, advance, go, trial, trial_job
 from trainshed.model.status import JobState
 from trainshed.service.jobs.story import Stories
-from trainshed.service.log import log_rows, windows
+from trainshed.service.log import log_rows, numbered, stream, windows
 from trainshed.storage import log_segments
 from trainshed.store.base import StoreFault
 from trainshed.store.records.studies import NewTrial
@@ -260,6 +262,63 @@ def test_the_trials_of_a_study_have_numbers_and_the_study_has_none(edge):
     for query in ({"line": 1}, {"share": 0.5}, {"row": 1}, {"attempt": 1}):
         assert "trial=N" in edge.refusal("tune/logs:window", **query)
     assert "no trial 9" in edge.refusal("tune/logs:window", 404, trial="9")
+
+
+def test_of_many_sentences_a_window_has_those_around_it(edge, monkeypatch):
+    monkeypatch.setattr(numbered, "SENTENCES_MAX", 4)
+    monkeypatch.setattr(stream, "READ_MAX", 3)
+    record = edge.add_job()
+    stamps = edge.say(record.uid, *(f"{n}" for n in range(20)))
+    edge.write(record.uid, [line(stamps[n], f"after {n}") for n in (9, 12, 19)])
+
+    def texts(**query):
+        return [row[4] for row in edge.window(record.job.job_id, **query)["lines"]]
+
+    assert texts(line=1, count=1) == ["6", "7", "8", "9", "after 9"]
+    assert texts(line=2, count=1) == ["10", "11", "12", "after 12"]
+    assert texts(end=True, count=1) == ["16", "17", "18", "19", "after 19"]
+    monkeypatch.setattr(windows, "SENTENCES_MAX", 2)
+    assert texts(line=1, count=1) == ["8", "9", "after 9"]
+    found = edge.get(f"{record.job.job_id}/logs:search", q="1", limit=100).text.splitlines()
+    sentences = [hit["text"] for hit in map(json.loads, found) if hit.get("task") == "service"]
+    assert sentences == ["1", *(str(n) for n in range(10, 20))], "a search looks at all of them"
+
+
+def test_a_task_without_lines_is_counted_in_several_calls(edge, monkeypatch):
+    monkeypatch.setattr(windows, "COUNT_S_MAX", -1)
+    monkeypatch.setattr(windows, "STUDY_S_MAX", -1)
+    record = edge.add_job()
+    for segment in range(1, 5):
+        edge.write(record.uid, [line(10 * segment + n) for n in range(9)], segment=segment)
+    first, *others = [edge.window(record.job.job_id, task="w-9") for _ in range(4)]
+    assert (first["exact"], numbers(first)) == (False, [])
+    assert [window["exact"] for window in others][-1], "each call counts on"
+    assert others[-1]["total"] == 0
+
+
+def test_a_task_without_lines_in_a_study_is_looked_for_in_several_calls(edge, monkeypatch):
+    monkeypatch.setattr(windows, "STUDY_S_MAX", -1)
+    monkeypatch.setattr(log_segments, "PIECE_BYTES", 200)
+    monkeypatch.setattr(stream, "READ_MAX", 3)
+    study = add_study(edge.store, project="demo", job_id="wide")
+    jobs = tuple(
+        NewTrial(trial=trial(n), job=trial_job(n, study_id="wide", project="demo")) for n in (1, 2)
+    )
+    for row in advance(edge.store, study.uid, new_trials=jobs):
+        lines = [line(10 * n + row.trial.number) for n in range(1, 50)]
+        edge.write(row.job_uid, [line(row.trial.number, "first", "w-9"), *lines])
+    window, calls = edge.window("wide", task="w-9"), 1
+    stamps = {row[1] for row in window["lines"]}
+    while stamp := window.get("unreadBefore"):
+        window, calls = edge.window("wide", task="w-9", stamp=stamp, before=200), calls + 1
+        stamps |= {row[1] for row in window["lines"]}
+    assert stamps == {"1", "2"}
+    assert calls > 3
+    window, calls = edge.window("wide", task="w-8", stamp=0), 1
+    while stamp := window.get("unreadFrom"):
+        window, calls = edge.window("wide", task="w-8", stamp=stamp), calls + 1
+        assert window["lines"] == []
+    assert calls > 3
 
 
 @given(st.data())

@@ -125,6 +125,20 @@ class TestTrials:
         events = store.events_of_kind(uid, "A", limit=2)
         assert [event.data for event in events] == [{"trial": 3}, {"trial": 2}]
 
+    def test_events_before_a_stamp_come_newest_first_in_pages(self, store: Store) -> None:
+        uid = add_study(store).uid
+        for number in (1, 2, 3):
+            store.add_event(uid, NewEvent(kind="A", message=str(number)))
+        events = store.events(uid)
+        stamps = [event.stamp_ns for event in events]
+        assert stamps == sorted(set(stamps))
+        newest = store.events_before(uid, limit=2)
+        assert newest == [events[-1], events[-2]]
+        rest = store.events_before(uid, before=newest[-1].seq, limit=9)
+        assert rest == events[-3::-1]
+        assert store.events_before(uid, until_ns=stamps[-2], limit=1) == [events[-2]]
+        assert store.events_before(uid, until_ns=stamps[0] - 1, limit=9) == []
+
     def test_a_trial_says_how_its_job_stands(self, store: Store, clock: HandClock) -> None:
         uid = add_study(store).uid
         job = vertex_trial_job(1)

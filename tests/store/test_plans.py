@@ -76,6 +76,7 @@ HOT = {
     "counts": jobs.COUNTS,
     "events": story.EVENTS_OF_JOB,
     "events of a kind": story.EVENTS_OF_KIND,
+    "events before": story.EVENTS_BEFORE,
     "last of kinds": story.LAST_OF_KINDS,
     "take over": work.TAKE_OVER,
     "explain": work.EXPLAIN,

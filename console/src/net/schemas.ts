@@ -215,6 +215,8 @@ export type LogWindow = {
   tasks: Array<string>;
   attempts: Array<LogAttempt>;
   prunedBefore?: string | null;
+  unreadBefore?: string | null;
+  unreadFrom?: string | null;
 };
 
 export type MadeToken = {

@@ -192,7 +192,7 @@ def stamp_before(data: SegmentBytes, offset: int) -> int | None:
     return None
 
 
-def _needle(task: str | None) -> bytes:
+def task_needle(task: str | None) -> bytes:
     """Return the bytes that every line of the task has, for a search without decoding."""
     if task is None:
         return NEWLINE
@@ -220,7 +220,7 @@ def _lines(piece: bytes, span: Span) -> Iterator[bytes]:
     """Yield the lines of a piece that may be in the span, in the order of the span."""
     if span.holds:
         return _lines_that_hold(piece, span)
-    offsets = _LINE_FINDERS[span.newest_first](piece, _needle(span.task))
+    offsets = _LINE_FINDERS[span.newest_first](piece, task_needle(span.task))
     return (piece[start:end] for start, end in offsets)
 
 

@@ -102,13 +102,14 @@ class NumberedLog:
     def count_lines(self, is_late: Callable[[], bool]) -> bool:
         """Count the lines of segments until it is late; return whether all are counted.
 
-        The last segment is always counted.
+        At least one segment is counted, the last one first.
         """
-        for at, part in enumerate(self._parts[-1:] + self._parts[:-1]):
-            if part.all is None or part.selected is None:
-                if at and is_late():
-                    break
-                self._count_part(part)
+        parts = [*self._parts[-1:], *self._parts[:-1]]
+        uncounted = [part for part in parts if part.all is None or part.selected is None]
+        for at, part in enumerate(uncounted):
+            if at and is_late():
+                break
+            self._count_part(part)
         self.__dict__.pop("_bases", None)
         return self.is_exact
 
@@ -191,11 +192,18 @@ class NumberedLog:
             offset = find_start(data, self._marks(part)[0].end, stamp_ns)
             return selected[at] + marks.count_before(data, offset, self._filter)
 
-    def read(self, position: int) -> Iterator[NumberedLine]:
-        """Yield the selected lines from a position on."""
+    def read(
+        self, position: int, is_late: Callable[[], bool] = lambda: False
+    ) -> Iterator[NumberedLine]:
+        """Yield the selected lines from a position on.
+
+        When it is late, end before a segment that is not counted yet.
+        """
         bases, selected = self._bases
         first = max(0, bisect_right(selected, position) - 1)
         for at in range(first, len(self._parts)):
+            if self._parts[at].selected is None and is_late():
+                return
             skip = max(0, position - selected[at])
             for line in self._read_part(self._parts[at], skip):
                 yield line._replace(number=line.number + bases[at])

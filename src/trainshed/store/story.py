@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -46,6 +46,18 @@ EVENTS_OF_JOB = (
     .order_by(EVENTS.c.seq)
     .limit(bindparam("most"))
 )
+EVENTS_BEFORE = (
+    select(EVENTS)
+    .where(
+        EVENTS.c.uid == bindparam("of_uid"),
+        EVENTS.c.seq < bindparam("before"),
+        EVENTS.c.stamp_ns <= bindparam("until_ns"),
+    )
+    .order_by(EVENTS.c.seq.desc())
+    .limit(bindparam("most"))
+)
+#: Larger than each ``seq`` and each stamp.
+_HIGHEST: Final = (1 << 63) - 1
 EVENTS_OF_KIND = (
     select(EVENTS)
     .where(EVENTS.c.uid == bindparam("of_uid"), EVENTS.c.kind == bindparam("of_kind"))
@@ -119,6 +131,18 @@ class Story:
     def events(self, uid: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         """Return at most ``limit`` events of a job in order, those with a seq above ``after``."""
         rows = self._db.rows(EVENTS_OF_JOB, of_uid=uid, after=after, most=limit)
+        return [stored_event(row) for row in rows]
+
+    def events_before(
+        self, uid: int, *, before: int | None = None, until_ns: int | None = None, limit: int
+    ) -> Sequence[StoredEvent]:
+        """Return at most ``limit`` events of a job, the newest first.
+
+        ``before`` leaves out those from this seq on, ``until_ns`` those with a later stamp.  The
+        stamps of a job's events ascend with their seq.
+        """
+        key = {"before": before or _HIGHEST, "until_ns": _HIGHEST if until_ns is None else until_ns}
+        rows = self._db.rows(EVENTS_BEFORE, of_uid=uid, **key, most=limit)
         return [stored_event(row) for row in rows]
 
     def events_of_kind(self, uid: int, kind: str, *, limit: int) -> Sequence[StoredEvent]:

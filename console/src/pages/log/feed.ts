@@ -27,6 +27,8 @@ export const FIRST_COUNT = 200;
 const FIRST_BEFORE = 60;
 /** Lines of a request before the reader needs them. */
 const COUNT = 500;
+/** A search for the first line of a rare task ends after so many requests of a few seconds. */
+const TURNS_MAX = 200;
 /** The most lines of one request. */
 const COUNT_MAX = 2000;
 
@@ -51,6 +53,8 @@ export class LogFeed {
   private stop = new AbortController();
   private readonly busy = { above: false, below: false };
   private isBehind = false;
+  /** Where the server stopped for lack of time: it has not examined the lines before and from these stamps. */
+  private unread: { before: string | null; from: string | null } = { before: null, from: null };
 
   constructor(private readonly read: ReadWindow) {}
 
@@ -59,7 +63,7 @@ export class LogFeed {
     this.restart();
     const isEnd = "end" in target;
     const before = isEnd ? {} : { before: FIRST_BEFORE };
-    const answer = await this.fetch({ ...target, ...before, count: FIRST_COUNT }, this.stop.signal);
+    const answer = await this.fetchAny({ ...target, ...before, count: FIRST_COUNT }, isEnd);
     if (answer === null) return null;
     const rows = readRows(answer.lines);
     batch(() => {
@@ -77,21 +81,23 @@ export class LogFeed {
   async extendAbove(): Promise<void> {
     const first = this.rows.value[0];
     if (!first || this.busy.above || this.hasStart.value) return;
-    const answer = await this.extend("above", { stamp: first.stamp, before: COUNT, count: COUNT + 1 });
+    const answer = await this.extend("above", { stamp: this.unread.before ?? first.stamp, before: COUNT, count: COUNT + 1 });
     if (answer === null) return;
+    this.unread.before = answer.unreadBefore ?? null;
     const length = this.rows.value.length;
     batch(() => {
       this.rows.value = mergeRows(this.rows.value, readRows(answer.lines));
       this.first.value = answer.first ?? 1;
-      this.hasStart.value = this.isFirst(answer) || this.rows.value.length === length;
+      this.hasStart.value = this.isFirst(answer) || (this.unread.before === null && this.rows.value.length === length);
     });
   }
 
   /** Read lines below the last row. */
   async extendBelow(count = COUNT): Promise<void> {
     if (this.rows.value.length === 0 || this.busy.below) return;
-    const answer = await this.extend("below", { ...this.lastTarget(), count });
+    const answer = await this.extend("below", { ...(this.unread.from ? { stamp: this.unread.from } : this.lastTarget()), count });
     if (answer === null) return;
+    this.unread.from = answer.unreadFrom ?? null;
     const rows = readRows(answer.lines);
     const length = this.rows.value.length;
     batch(() => {
@@ -179,12 +185,25 @@ export class LogFeed {
     }
   }
 
+  /** Read a window; if the server's time was over before it came to a line, go on where it stopped. */
+  private async fetchAny(query: WindowQuery, isEnd: boolean): Promise<LogWindow | null> {
+    const stop = this.stop.signal;
+    let answer = await this.fetch(query, stop);
+    for (let turn = 0; turn < TURNS_MAX && answer !== null && answer.lines.length === 0; turn += 1) {
+      const stamp = isEnd ? answer.unreadBefore : answer.unreadFrom ?? answer.unreadBefore;
+      if (answer.exact && !stamp) break;
+      answer = await this.fetch(stamp ? { stamp, before: stamp === answer.unreadFrom ? 0 : FIRST_COUNT - 1, count: FIRST_COUNT } : query, stop);
+    }
+    this.unread = { before: answer?.unreadBefore ?? null, from: answer?.unreadFrom ?? null };
+    return answer;
+  }
+
   private isFirst(answer: LogWindow): boolean {
     return this.hasPositions.value && (answer.first ?? 1) <= 1;
   }
 
   private isLast(answer: LogWindow, rows: readonly LogRow[], count: number): boolean {
-    if (!this.hasPositions.value) return rows.length < count;
+    if (!this.hasPositions.value) return rows.length < count && !answer.unreadFrom;
     return (answer.first ?? 1) + countNumbered(rows, rows.length) > (answer.total ?? 0);
   }
 

@@ -32,8 +32,16 @@ export interface Hit {
   readonly cutBytes?: number | null;
 }
 
+/** The end of an answer; a search from the line `next` goes on where one of a minute, or with too many hits, has ended. */
+interface SearchEnd {
+  readonly done: true;
+  readonly hits: number;
+  readonly complete: boolean;
+  readonly next?: number | null;
+}
+
 /** One line of the answer of `logs:search`. */
-export type SearchLine = Hit | { readonly searched: number } | { readonly done: true; readonly hits: number; readonly complete: boolean };
+export type SearchLine = Hit | { readonly searched: number } | SearchEnd;
 
 /** Read hits from the line `from` on. */
 export type ReadHits = (query: LogQuery, from: number, limit: number, onLine: (line: SearchLine) => void, stop: AbortSignal) => Promise<void>;
@@ -106,7 +114,11 @@ export class LogSearch {
   /** Read the hits of a part of the log; returns whether the part was searched to its end. */
   private async readPart(query: LogQuery, from: number, limit: number, part: Gathering): Promise<boolean> {
     try {
-      await this.read(query, from, limit, part.onLine, part.stop.signal);
+      for (let next: number | null = from; next !== null && part.hits.length < limit && !part.stop.signal.aborted; ) {
+        part.next = null;
+        await this.read(query, next, limit - part.hits.length, part.onLine, part.stop.signal);
+        next = part.next;
+      }
     } catch (error) {
       if (!part.stop.signal.aborted) this.error.value = error;
     }
@@ -125,6 +137,8 @@ class Gathering {
   hits: readonly Hit[] = [];
   /** Whether the part was searched to its end. */
   isWhole = false;
+  /** The line from which another search goes on; null if none does. */
+  next: number | null = null;
   readonly stop = new AbortController();
   private readonly gathered: Hit[] = [];
   private shownAt = 0;
@@ -139,7 +153,7 @@ class Gathering {
   readonly onLine = (line: SearchLine): void => {
     if (this.stop.signal.aborted) return;
     if ("searched" in line) this.share = line.searched;
-    else if ("done" in line) this.isWhole = line.complete;
+    else if ("done" in line) [this.isWhole, this.next] = [line.complete, line.next ?? null];
     else if (this.isBehindEnd(line)) return this.finish();
     else this.gathered.push(line);
     this.step();

@@ -32,6 +32,9 @@ class LogWindow(BaseModel):
     lines, from 1, of the first numbered row; without such a row, of the row that would follow; it
     equals that row's number if there is no filter.  ``tasks`` are the names of the replicas.
     ``prunedBefore``: the lines before this stamp were removed; absent if none were.
+    ``unreadBefore``, ``unreadFrom`` (in a study only): the lines before a stamp, or from it on,
+    were not examined, because a window takes a few seconds at most; a window with this stamp
+    continues.
     """
 
     total: int | None = None
@@ -41,6 +44,8 @@ class LogWindow(BaseModel):
     tasks: list[str]
     attempts: list[LogAttempt]
     prunedBefore: str | None = None
+    unreadBefore: str | None = None
+    unreadFrom: str | None = None
 
 
 class LogHit(BaseModel):

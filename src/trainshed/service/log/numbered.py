@@ -8,7 +8,7 @@ log of each trial has.
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
 from trainshed.model.log_line import SEVERITIES, LogLine
@@ -20,6 +20,7 @@ from trainshed.service.log.stream import (
     all_events,
     check_trial,
     line_of,
+    newest_events,
     sources,
     wants_story,
 )
@@ -29,8 +30,9 @@ from trainshed.storage.log_index import LineIndex
 from trainshed.storage.numbered_log import NumberedLog
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
+from trainshed.store.records.steps import StoredEvent
 
-#: The most sentences of one job that are read.
+#: The most sentences of one job that are read for a window.
 SENTENCES_MAX: Final = 10_000
 #: Seconds of counting after which a caller may pause.
 _COUNTING_S: Final = 0.05
@@ -63,7 +65,39 @@ class OpenLog:
 
     source: LogSource
     numbered: NumberedLog
-    sentences: tuple[LogLine, ...]
+    sentences: "Sentences"
+
+
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """The selected sentences of the service about one job; read in pages, for there may be many."""
+
+    store: Store
+    source: LogSource
+    selection: LogSelection
+
+    def __iter__(self) -> Iterator[LogLine]:
+        """Yield all sentences, the oldest first."""
+        if wants_story(self.selection.task):
+            yield from self._render(all_events(self.store, self.source.uid))
+
+    def newest(self, after_ns: int | None, until_ns: int | None, most: int) -> list[LogLine]:
+        """Return the newest sentences after one stamp and until another, the oldest first.
+
+        None is no bound.  Of a job with very many, those among the last 10,000 before ``until_ns``.
+        """
+        if not wants_story(self.selection.task):
+            return []
+        events = newest_events(self.store, self.source.uid, until_ns)
+        newer = takewhile(lambda event: after_ns is None or event.stamp_ns > after_ns, events)
+        return list(islice(self._render(islice(newer, SENTENCES_MAX)), most))[::-1]
+
+    def _render(self, events: Iterable[StoredEvent]) -> Iterator[LogLine]:
+        takes, attempt = self.selection.line_filter.takes, self.selection.attempt
+        for event in events:
+            line = self.source.marked(line_of(event))
+            if attempt in (None, event.attempt) and takes(line.task_name, line.severity):
+                yield line
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +126,7 @@ class NumberedLogs:
             selection.line_filter,
             selection.attempt,
         )
-        return OpenLog(source, numbered, self._sentences(source, selection))
+        return OpenLog(source, numbered, Sentences(self.store, source, selection))
 
     def count_lines(self, uid: JobUid, is_late: Callable[[], bool]) -> int | None:
         """Return the number of lines of a job's log; None if it is late before all are counted."""
@@ -124,19 +158,6 @@ class NumberedLogs:
     def study_cursor(self, record: JobRecord, task: str | None) -> LogCursor:
         """Return a reader of the merged log of a study's trials."""
         return LogCursor(self.store, self.job_log, record, 0, task=task)
-
-    def _sentences(self, source: LogSource, selection: LogSelection) -> tuple[LogLine, ...]:
-        if not wants_story(selection.task):
-            return ()
-        events = islice(all_events(self.store, source.uid), SENTENCES_MAX)
-        lines = [
-            source.marked(line_of(event))
-            for event in events
-            if selection.attempt in (None, event.attempt)
-        ]
-        takes = selection.line_filter.takes
-        chosen = (line for line in lines if takes(line.task_name, line.severity))
-        return tuple(sorted(chosen, key=lambda line: line.stamp_ns))
 
 
 def count_in_turns(

@@ -5,10 +5,10 @@ the lines of the job or of its trials' jobs, and its events.  The service's mess
 once, as events; this module returns them as lines.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from heapq import heappush, heapreplace, merge
+from heapq import merge
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -17,7 +17,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import JobUid
 from trainshed.service.log.matching import Matcher
 from trainshed.storage.log_files import JobLog
-from trainshed.storage.log_segments import Span
+from trainshed.storage.log_segments import Span, task_needle
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.steps import StoredEvent
@@ -37,6 +37,16 @@ def all_events(store: Store, uid: JobUid) -> Iterator[StoredEvent]:
     while events := store.events(uid, after=seq, limit=READ_MAX):
         yield from events
         seq = events[-1].seq
+
+
+def newest_events(store: Store, uid: JobUid, until_ns: int | None) -> Iterator[StoredEvent]:
+    """Read the events of a job until a stamp (None: all), the newest first."""
+    before = None
+    while events := store.events_before(uid, before=before, until_ns=until_ns, limit=READ_MAX):
+        yield from events
+        if len(events) < READ_MAX:
+            return
+        before = events[-1].seq
 
 
 def line_of(event: StoredEvent) -> LogLine:
@@ -164,7 +174,12 @@ class LogCursor:
         self._after_ns = after_ns
         self._line_ns: dict[int, int] = {}
         """How far each source was read; the sources of a tuning job are its trials' jobs."""
-        self._seq = 0
+        self._seq: int | None = None
+        """The seq of the last event that was read; None: none yet."""
+        self.examined_ns: int | None = None
+        """The stamp until which ``skip_in_turns`` went back; None if it is at its place."""
+        self.until_ns: int | None = None
+        """The stamp until which the last read was complete; None if it reached the end."""
         self.has_all = False
         """Whether the last read reached the end of the log at that time."""
         self.is_over = False
@@ -178,22 +193,36 @@ class LogCursor:
         for _ in self.skip_in_turns(count, before_ns):
             pass
 
-    def skip_in_turns(self, count: int, before_ns: int | None = None) -> Iterator[None]:
-        """Do the same; yield after each line, because the last lines with a text may be far."""
-        newest: list[int] = []
-        for source in self._sources():
-            span = Span(task=self._task, newest_first=True, before_ns=before_ns, holds=self._holds)
-            for line in self._job_log.read(source.uid, span):
-                yield
-                if self._matches(line) and not _take_newest(newest, count, line.stamp_ns):
+    def skip_in_turns(
+        self, count: int, before_ns: int | None = None
+    ) -> Generator[None, None, None]:
+        """Do the same; yield after each line, because the last lines with a text may be far.
+
+        A caller that stops earlier has moved to the last examined line, ``examined_ns``.
+        """
+        match_ns: int | None = None
+        try:
+            for line in self._newest_lines(before_ns):
+                self.examined_ns = line.stamp_ns
+                if self._matches(line):
+                    match_ns, count = line.stamp_ns, count - 1
+                if not count:
                     break
+                yield
+            self.examined_ns = None
+        finally:
+            first_ns = match_ns if self.examined_ns is None else self.examined_ns
+            self._after_ns = max(self._after_ns, (first_ns or 0) - 1)
+
+    def _newest_lines(self, before_ns: int | None) -> Iterator[LogLine]:
+        """Yield the lines before a stamp, the newest first: matches, and some others."""
+        span = Span(newest_first=True, before_ns=before_ns, holds=self._holds)
+        streams = [lines_of(self._job_log, source, span) for source in self._sources()]
         if self._story and wants_story(self._task):
-            for event in all_events(self._store, self._story.uid):
-                is_before = before_ns is None or event.stamp_ns < before_ns
-                if is_before and self._matches(line_of(event)):
-                    _take_newest(newest, count, event.stamp_ns)
-        if newest:
-            self._after_ns = max(self._after_ns, newest[0] - 1)
+            until_ns = None if before_ns is None else before_ns - 1
+            events = newest_events(self._store, self._story.uid, until_ns)
+            streams.append(map(self._as_line, events))
+        return merge(*streams, key=lambda line: -line.stamp_ns)
 
     def skip_to(self, stamp_ns: int) -> None:
         """Move to the first line with a stamp or a later one."""
@@ -205,21 +234,34 @@ class LogCursor:
         record = self._store.job_by_uid(uid)
         is_final = record is None or record.job.status.state.is_final
         lines, until_ns = self._new_lines()
-        events = self._store.events(uid, after=self._seq, limit=READ_MAX)
+        seq = self._last_seq(uid) if self._seq is None else self._seq
+        events = self._store.events(uid, after=seq, limit=READ_MAX)
         self.has_all = until_ns is None and len(events) < READ_MAX
+        is_cut = until_ns is None and not self.has_all
+        self.until_ns = events[-1].stamp_ns if is_cut else until_ns
         if until_ns is not None:  # later events wait for the lines before them
             events = [event for event in events if event.stamp_ns <= until_ns]
-        self._seq = events[-1].seq if events else self._seq
+        self._seq = events[-1].seq if events else seq
         self.is_over = is_final and self.has_all
         story = [self._as_line(e) for e in events if self._shows(e)]
         return sorted(filter(self._matches, (*story, *lines)), key=lambda line: line.stamp_ns)
 
+    def _last_seq(self, uid: JobUid) -> int:
+        """Return the seq of the last event that is not read, because it is before the begin."""
+        if self._after_ns <= 0:
+            return 0
+        events = self._store.events_before(uid, until_ns=self._after_ns, limit=1)
+        return events[0].seq if events else 0
+
     @property
     def _holds(self) -> tuple[tuple[bytes, ...], ...]:
-        return self._matcher.clauses if self._matcher else ()
+        """What the bytes of a line must hold; other lines tell that a search goes on."""
+        task = () if self._task is None else ((task_needle(self._task).lower(),),)
+        return (*task, *(self._matcher.clauses if self._matcher else ()))
 
     def _matches(self, line: LogLine) -> bool:
-        return self._matcher is None or bool(self._matcher.columns(line.text))
+        is_of_task = self._task in (None, line.task_name)
+        return is_of_task and (self._matcher is None or bool(self._matcher.columns(line.text)))
 
     def _shows(self, event: StoredEvent) -> bool:
         is_new = event.stamp_ns > self._after_ns
@@ -230,21 +272,13 @@ class LogCursor:
 
     def _new_lines(self) -> tuple[list[LogLine], int | None]:
         """Return the lines after the marks, and until which stamp they are complete (None: all)."""
-        sources_of = self._sources()
-        ends = {source.uid: self._end_ns(source) for source in sources_of} if self._task else {}
-        entries, more = _take_first(merge(*map(self._lines, sources_of)))
+        entries, more = _take_first(merge(*map(self._lines, self._sources())))
         self._line_ns |= {uid: stamp_ns for stamp_ns, uid, _ in entries}
-        if not more:  # later lines of other sources need not be read again
-            self._line_ns |= {uid: max(at, self._line_ns.get(uid, 0)) for uid, at in ends.items()}
         return [line for _, _, line in entries], entries[-1][0] if more else None
-
-    def _end_ns(self, source: LogSource) -> int:
-        newest = self._job_log.tail(source.uid, 1)
-        return max([self._read_until(source), *(line.stamp_ns for line in newest)])
 
     def _lines(self, source: LogSource) -> Iterator[tuple[int, int, LogLine]]:
         from_ns = max(0, self._read_until(source) + 1)
-        span = Span(from_ns=from_ns, task=self._task, holds=self._holds)
+        span = Span(from_ns=from_ns, holds=self._holds)
         for line in lines_of(self._job_log, source, span):
             yield line.stamp_ns, source.uid, line
 
@@ -253,17 +287,6 @@ class LogCursor:
 
     def _sources(self) -> Sequence[LogSource]:
         return sources(self._store, self._record, from_ns=self._after_ns, trial=self._trial)
-
-
-def _take_newest(newest: list[int], count: int, stamp_ns: int) -> bool:
-    """Keep the ``count`` newest stamps in a heap; False if this one is too old."""
-    if len(newest) < count:
-        heappush(newest, stamp_ns)
-        return True
-    if stamp_ns > newest[0]:
-        heapreplace(newest, stamp_ns)
-        return True
-    return False
 
 
 def _take_first(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from trainshed.model.log_line import SERVICE_TASK, LogLine
+from trainshed.model.log_line import SERVICE_TASK
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.log.log_rows import Json, render_window
 from trainshed.service.log.numbered import (
@@ -94,7 +94,7 @@ class LogWindows:
         log = self.logs.open(source, selection)
         late_s = self.clock() + COUNT_S_MAX
         log.numbered.count_lines(lambda: self.clock() > late_s)
-        start, rows = _read_rows(log, position, count)
+        start, rows = _read_rows(log, position, count, self._lateness())
         tasks = self._tasks(source.uid, (row.line.task_name for row in rows))
         return render_window(log.numbered, start, rows, tasks)
 
@@ -109,11 +109,18 @@ class LogWindows:
             )
         before = max(position.before, count if position.is_end else 0)
         cursor = self.logs.study_cursor(record, selection.task)
-        skip_to_stamp(cursor, position.stamp_ns, before)
-        late_s = self.clock() + STUDY_S_MAX
-        lines = read_study(cursor, count, selection.line_filter, lambda: self.clock() > late_s)
+        unread_before_ns = skip_to_stamp(cursor, position.stamp_ns, before, self._lateness())
+        takes = selection.line_filter
+        lines, unread_from_ns = read_study(cursor, count, takes, self._lateness())
         tasks = self._tasks(record.uid, (line.task_name for line in lines))
-        return render_window(None, 0, [LogRow(None, line) for line in lines], tasks)
+        window = render_window(None, 0, [LogRow(None, line) for line in lines], tasks)
+        unread = {"unreadBefore": unread_before_ns, "unreadFrom": unread_from_ns}
+        return window | {name: str(ns) for name, ns in unread.items() if ns is not None}
+
+    def _lateness(self) -> Callable[[], bool]:
+        """Return whether more than ``STUDY_S_MAX`` have passed since this call."""
+        late_s = self.clock() + STUDY_S_MAX
+        return lambda: self.clock() > late_s
 
     def _tasks(self, uid: int, names: Iterable[str]) -> list[str]:
         replicas = self.logs.store.replicas(uid)
@@ -121,21 +128,23 @@ class LogWindows:
         return [task for task in tasks if task != SERVICE_TASK]
 
 
-def _read_rows(log: OpenLog, position: LogPosition, count: int) -> tuple[int, list[LogRow]]:
+def _read_rows(
+    log: OpenLog, position: LogPosition, count: int, is_late: Callable[[], bool]
+) -> tuple[int, list[LogRow]]:
     """Return the position of the first line of a window, and the window's rows."""
     numbered = log.numbered
     at = _find_index(numbered, position)
     before = min(count, at, max(position.before, count if position.is_end else 0))
-    lines, last_ns = _take(numbered, at - before, count)
+    lines, last_ns = _take(numbered, at - before, count, is_late)
     while before > 1 and len(lines) < min(before + 1, numbered.total - at + before, count):
         before = max(1, before // _SHRINKING)
-        lines, last_ns = _take(numbered, at - before, count)
+        lines, last_ns = _take(numbered, at - before, count, is_late)
     start = at - before
     is_end = start + len(lines) >= numbered.total
     until_ns = None if is_end else lines[-1].line.stamp_ns if lines else last_ns
-    sentences = _between(log.sentences, last_ns, until_ns)
+    sentences = log.sentences.newest(last_ns, until_ns, SENTENCES_MAX)
     rows = [LogRow(line.number, log.source.marked(line.line)) for line in lines]
-    return start, list(merge_rows(rows, sentences[-SENTENCES_MAX:]))
+    return start, list(merge_rows(rows, sentences))
 
 
 def _find_index(numbered: NumberedLog, position: LogPosition) -> int:
@@ -151,9 +160,11 @@ def _find_index(numbered: NumberedLog, position: LogPosition) -> int:
     return numbered.total
 
 
-def _take(numbered: NumberedLog, start: int, count: int) -> tuple[list[NumberedLine], int | None]:
+def _take(
+    numbered: NumberedLog, start: int, count: int, is_late: Callable[[], bool]
+) -> tuple[list[NumberedLine], int | None]:
     """Return lines from a position on, and the stamp of the line before them."""
-    lines = numbered.read(max(0, start - 1))
+    lines = numbered.read(max(0, start - 1), is_late)
     last = next(lines, None) if start else None
     taken, size = [], 0
     for line in islice(lines, count):
@@ -162,15 +173,3 @@ def _take(numbered: NumberedLog, start: int, count: int) -> tuple[list[NumberedL
         if size > BYTES_MAX:
             break
     return taken, last.line.stamp_ns if last else None
-
-
-def _between(
-    sentences: tuple[LogLine, ...], after_ns: int | None, until_ns: int | None
-) -> tuple[LogLine, ...]:
-    """Return the sentences after one stamp and until another; None is no bound."""
-    return tuple(
-        line
-        for line in sentences
-        if (after_ns is None or line.stamp_ns > after_ns)
-        and (until_ns is None or line.stamp_ns <= until_ns)
-    )
