@@ -269,7 +269,7 @@ def test_hostile_lines_stay_text(simulated, visit):
     name, uid = started(simulated, "hostile")
     log = WrittenLog(simulated, uid)
     log.add([text for text, _ in HOSTILE])
-    log.add(["\x1b[31mred\x1b[0m see https://example.test/a.", "x" * 1_000_000])
+    log.add(["\x1b[31mred\x1b[0m see https://example.test/a.", "x" * 10_000_000])
     log.tear()
     visitor = visit(simulated)
     visitor.context.on("dialog", lambda dialog: pytest.fail(f"a dialog: {dialog.message}"))
@@ -282,6 +282,41 @@ def test_hostile_lines_stay_text(simulated, visit):
     page.get_by_role("button", name=re.compile(r"more$")).click()
     expect(page.get_by_role("dialog").get_by_text("only the download has")).to_be_visible()
     take_picture(page, "log-hostile")
+
+
+@pytest.mark.full
+def test_a_log_of_several_attempts_shows_each_and_says_what_is_damaged(simulated, visit):
+    name, uid = started(simulated, "restarted")
+    first, second = WrittenLog(simulated, uid), WrittenLog(simulated, uid, attempt=2)
+    first.add([f"first {n}" for n in range(1, 401)])
+    first.tear()
+    second.count = 1000  # its lines are later
+    second.add(["second 1"])
+    second.add_bytes(b"\0\xff damaged\n")
+    second.add([f"second {n}" for n in range(2, 401)], severity="ERROR")
+    page = visit(simulated).open(job_path(name))
+    expect(page.locator(".line-text", has_text="second 400")).to_be_in_viewport()
+    expect(number(page, 801)).to_be_in_viewport()
+    go_to(page, "402")
+    expect(page.locator(".line.current .line-text")).to_contain_text("10 bytes cannot be read")
+    expect(page.locator(".log-mark.restart")).to_have_count(1)
+    page.get_by_label("Attempt").select_option("1")
+    expect(page.locator(".line-text", has_text="first 400")).to_be_in_viewport()
+    expect(page.locator(".log-status")).to_contain_text("of 400 lines")
+    expect(page.locator(".line-text", has_text="second")).to_have_count(0)
+    page.get_by_label("Find in the log").fill("first 7")
+    expect(page.locator(".log-count")).to_contain_text("/11")
+
+
+@pytest.mark.full
+def test_a_task_without_lines_says_so_and_another_shows_its_lines(simulated, visit):
+    name, uid = started(simulated, "one-sided")
+    log = WrittenLog(simulated, uid)
+    log.add([f"only {n}" for n in range(300)], task="workerpool0-0")
+    page = visit(simulated).open(job_path(name, "?task=workerpool1-1"))
+    expect(page.get_by_text("No line matches the filters.")).to_be_visible()
+    page.get_by_label("Task").select_option("workerpool0-0")
+    expect(page.locator(".line-text", has_text="only 299")).to_be_in_viewport()
 
 
 @pytest.mark.full

@@ -27,6 +27,11 @@ class WrittenLog:
         with (self._folder / segment_name(self._segment)).open("ab") as file:
             file.write(b"".join(map(encode, lines)))
 
+    def add_bytes(self, data):
+        """Write bytes that are no line."""
+        with (self._folder / segment_name(self._segment)).open("ab") as file:
+            file.write(data)
+
     def begin_segment(self):
         self._segment += 1
 

@@ -185,18 +185,12 @@ class LogCursor:
         self.is_over = False
         """Whether the job is final and all of its log was read."""
 
-    def skip_to_last(self, count: int, before_ns: int | None = None) -> None:
-        """Move to the last ``count`` lines (at least one) of the current log, or before a stamp.
-
-        The cost does not depend on the length of the log; only their stamps are kept.
-        """
-        for _ in self.skip_in_turns(count, before_ns):
-            pass
-
     def skip_in_turns(
         self, count: int, before_ns: int | None = None
     ) -> Generator[None, None, None]:
-        """Do the same; yield after each line, because the last lines with a text may be far.
+        """Move to the last ``count`` lines (at least one) of the current log, or before a stamp.
+
+        Yields after each examined line, because the last lines with a text may be far.
 
         A caller that stops earlier has moved to the last examined line, ``examined_ns``.
         """
