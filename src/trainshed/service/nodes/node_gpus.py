@@ -82,9 +82,9 @@ def count_held(holding: Iterable[Holding]) -> Mapping[tuple[str, str], int]:
     """Return the number of GPUs that jobs hold, by engine ("": the only one) and node."""
     counts: Counter[tuple[str, str]] = Counter()
     for held in holding:
-        each = {group.role: group.each.gpu_count for group in held.demand.groups}
+        gpus_by_role = {group.role: group.each.gpu_count for group in held.demand.groups}
         for seat in held.seats:
-            counts[seat.engine, seat.node] += each.get(seat.role, 0)
+            counts[seat.engine, seat.node] += gpus_by_role.get(seat.role, 0)
     return counts
 
 
