@@ -143,6 +143,7 @@ def test_a_study_that_runs_shows_trials_as_they_come(server, visit):
     expect(rows(page)).to_have_attribute("aria-rowcount", "5")
     expect(figure(page, "History")).to_contain_text("4 trials with a value")
     expect(figure(page, "Curves")).to_contain_text("4 curves")
+    expect(figure(page, "Importances")).to_contain_text("need 5 finished trials; there are 4")
     take_picture(page, "study-live")
     rows(page).get_by_role("link", name="log").first.click()
     expect(page).to_have_url(re.compile("/console/jobs/"))

@@ -57,9 +57,12 @@ export function useStudy(name: StudyName): StudyData {
   const error = useSignal<ApiError | null>(null);
   const changes = useSignal(0);
   const reading = useRef<AbortController | null>(null);
+  /** Whether an event came while the trials were read, so they are read again. */
+  const isStale = useRef(false);
   const pauseMs = useRef(PAUSE_MS);
   const read = async (): Promise<void> => {
-    if (reading.current) return;
+    isStale.current = reading.current !== null;
+    if (isStale.current) return;
     const stop = new AbortController();
     reading.current = stop;
     const began = performance.now();
@@ -79,8 +82,11 @@ export function useStudy(name: StudyName): StudyData {
       if (!problem.isAway) error.value = problem;
       loading.value = false;
     } finally {
-      if (reading.current === stop) reading.current = null;
       pauseMs.current = Math.max(PAUSE_MS, PAUSE_SHARE * (performance.now() - began));
+      if (reading.current === stop) {
+        reading.current = null;
+        if (isStale.current) void read();
+      }
     }
   };
   useLive(name, pauseMs, () => reading.current !== null, () => {
@@ -123,8 +129,9 @@ export function useCurves(name: StudyName, metric: string, byTime: boolean, chan
   return useFresh(`${pathOf(name)} ${metric} ${byTime}`, changes, (signal) => callApi<MetricCurves>("GET", `${pathOf(name)}/trials:curves`, { query, signal }));
 }
 
-export function useImportances(name: StudyName, metric: string, changes: number): Resource<Importances> {
-  return useFresh(`${pathOf(name)} ${metric}`, Math.floor(changes / 10), (signal) => callApi<Importances>("GET", `${pathOf(name)}/study:importances`, { query: { metric }, signal }));
+/** Read importances, again after every tenth change and when the study ends. */
+export function useImportances(name: StudyName, metric: string, state: string, changes: number): Resource<Importances> {
+  return useFresh(`${pathOf(name)} ${metric} ${state}`, Math.floor(changes / 10), (signal) => callApi<Importances>("GET", `${pathOf(name)}/study:importances`, { query: { metric }, signal }));
 }
 
 /** Read a resource, and again when `changes` grows; the old value stays meanwhile. */

@@ -7,7 +7,7 @@ import { Figure } from "./figure";
 import type { StudyView } from "./view";
 
 export function ImportanceBars({ view, name, changes }: { view: StudyView; name: StudyName; changes: number }) {
-  const answer = useImportances(name, view.metric.id, changes);
+  const answer = useImportances(name, view.metric.id, view.study.state, changes);
   const shares = answer.value.value?.importances ?? [];
   const table = { heads: ["parameter", "share"], rows: () => shares.map(({ parameter, share }) => [parameter, String(share)]) };
   return (
