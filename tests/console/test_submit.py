@@ -17,8 +17,9 @@ from trainshed.cli.main import main
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-#: How to make a job for an engine, and the number of jobs of four GPUs that leave two free.
-ENGINES = {"simulated": (simulated_job, 7), "local": (trainer_job, 1)}
+#: How to make a job for an engine, the number of jobs of four GPUs that leave two free, and the end
+#: of the names of pictures; those without one are the guide's.
+ENGINES = {"simulated": (simulated_job, 7, ""), "local": (trainer_job, 1, "-local")}
 #: A local run sends nothing over a network, so the server ignores what Google's sizing wants.
 IGNORED_RULE = "reducer-bandwidth"
 CASES = refused_cases()
@@ -86,7 +87,7 @@ def check_text(page, text, change):
 
 
 def test_a_refused_text_is_repaired_by_the_offered_edit_and_submitted(server, engine_name, visit):
-    make_job, _ = ENGINES[engine_name]
+    make_job, _, suffix = ENGINES[engine_name]
     text = yaml.safe_dump(make_job("refused", "runs=0", gpus=3), sort_keys=False)
     line = text.splitlines().index("      acceleratorCount: 3") + 1
     page = visit(server).open("/console/submit")
@@ -96,11 +97,11 @@ def test_a_refused_text_is_repaired_by_the_offered_edit_and_submitted(server, en
     expect(problems(page).first).to_contain_text(f"line {line}")
     expect(problems(page).first).to_contain_text(re.compile("Accepted:.*2.*4"))
     expect(page.get_by_role("button", name="Submit", exact=True)).to_be_disabled()
-    take_picture(page, "submit-refused")
+    take_picture(page, f"submit-refused{suffix}")
     problems(page).first.get_by_role("button", name=re.compile("2|4")).first.click()
     expect(problems(page)).to_have_count(0)
     expect(page.get_by_text("It would start now.", exact=True)).to_be_visible()
-    take_picture(page, "submit")
+    take_picture(page, f"submit{suffix}")
     page.get_by_role("button", name="Submit", exact=True).click()
     expect(page).to_have_url(re.compile(f"/console/jobs/{PROJECT}/"))
     expect(page.get_by_role("heading", name=re.compile("refused"))).to_be_visible()
@@ -176,7 +177,7 @@ def repair(page, answer):
 
 def test_a_waiting_job_starts_by_the_offered_change(server, engine_name, visit):
     """J7: the queue says why, Try it opens Submit with the change, and the new job runs."""
-    make_job, count = ENGINES[engine_name]
+    make_job, count, suffix = ENGINES[engine_name]
     holders = [submit(server, make_job(f"holder-{n}", gpus=4)) for n in range(count)]
     for name in holders:
         server.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
@@ -186,12 +187,12 @@ def test_a_waiting_job_starts_by_the_offered_change(server, engine_name, visit):
     panel = page.locator(".why-panel")
     expect(panel).to_contain_text("CAPACITY")
     expect(panel.locator(".change")).to_be_visible()
-    take_picture(page, "why-try-it")
+    take_picture(page, f"why-try-it{suffix}")
     panel.get_by_role("link", name="Try it").click()
     expect(page.get_by_text("It would start now.", exact=True)).to_be_visible()
     expect(page.get_by_text(re.compile("^The text of too-big with a change"))).to_be_visible()
     expect(page.locator(".cm-activeLine")).to_have_text(re.compile("replicaCount|acceleratorCount"))
-    take_picture(page, "submit-change")
+    take_picture(page, f"submit-change{suffix}")
     page.get_by_role("button", name="Submit", exact=True).click()
     expect(page).to_have_url(re.compile(f"/console/jobs/{PROJECT}/"))
     changed = page.url.rpartition("/")[2].partition("?")[0]
@@ -244,6 +245,7 @@ def test_a_submission_whose_answer_is_lost_is_sent_again_as_the_same_job(simulat
     button.click()
     expect(page).to_have_url(re.compile(f"/console/jobs/{PROJECT}/"))
     expect(page.get_by_role("link", name="sent-again")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("sent-again")
     take_picture(page, "submitted")
     jobs = simulated.call("GET", f"/trainshed/v1/projects/{PROJECT}/jobs?q=sent-again")[1]["jobs"]
     assert len(jobs) == 1
