@@ -1,6 +1,7 @@
 /** Two columns of values: rows that differ first and marked, documents line by line. */
 
 import { useSignal } from "@preact/signals";
+import { Fragment } from "preact";
 
 import { formatCount } from "../../core/format";
 import { showHidden } from "../../core/hidden";
@@ -52,11 +53,16 @@ function Row({ row, hasRight }: { row: DifferenceRow; hasRight: boolean }) {
   const isMarked = hasRight && row.differs;
   return (
     <tr class={isMarked ? "differs" : ""}>
-      <th scope="row">{isMarked && <span class="sign" title="The values differ">≠</span>} {showHidden(row.name)}</th>
+      <th scope="row">{isMarked && <span class="sign" title="The values differ">≠</span>} <DottedName name={showHidden(row.name)} /></th>
       <td><Value text={row.left} other={isMarked ? row.right : undefined} /></td>
       {hasRight && <td><Value text={row.right} other={isMarked ? row.left : undefined} /></td>}
     </tr>
   );
+}
+
+/** A long path of fields, which breaks behind its dots first. */
+function DottedName({ name }: { name: string }) {
+  return <>{name.split(/(?<=\.)/).map((part, index) => <Fragment key={index}>{part}<wbr /></Fragment>)}</>;
 }
 
 /** A value; lines that the other side lacks are marked when both have several. */

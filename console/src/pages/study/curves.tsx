@@ -29,8 +29,9 @@ export function Curves({ view, name, changes }: CurvesProps) {
   const all = answer.value.value?.curves ?? [];
   const curves = useMemo(() => (view.percent === 100 ? all : all.filter((curve) => best.has(curve.trial))), [all, best, view.percent]);
   const early = curves.filter((curve) => trials.get(curve.trial)?.stoppedEarly).length;
+  const isLoading = answer.value.value === null && answer.error.value === null;
   const sentence = curves.length === 0
-    ? "No trial has reported a value while it ran."
+    ? isLoading ? "Loading…" : "No trial has reported a value while it ran."
     : `${formatPlural(curves.length, "curve")} of the newest trials${early ? `; ${early} stopped early, each ends in ✕` : ""}.`;
   const tools = (
     <Select label="Horizontal axis" value={byTime.value ? "seconds" : "step"} options={[["step", "by step"], ["seconds", "by seconds"]]}
