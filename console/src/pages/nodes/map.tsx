@@ -60,7 +60,7 @@ function NodeCard({ node, onOrder }: { node: NodeSummary; onOrder: (order: Order
       </header>
       <p class="hint">
         {[node.region, node.policy, formatPlural(node.vcpus, "vCPU"), `${Math.round(node.memoryGigabytes)} GB`, formatPlural(node.replicas, "replica")].filter(Boolean).join(" · ")}
-        {" · seen "}<Time value={node.seen} />
+        {" · seen\u00a0"}<Time value={node.seen} />
       </p>
       <Gpus node={node} />
       <Jobs names={node.jobs ?? []} />

@@ -22,12 +22,12 @@ const Text = ({ text, title = text }: { text: string; title?: string }) => <span
 const COLUMNS: ReadonlyArray<Column<AuditedCall>> = [
   { id: "time", title: "Time", width: "10.5rem", cell: (entry) => <time dateTime={entry.time} title={`${formatTime(entry.time, true)} UTC`} class="num">{formatTime(entry.time)}</time> },
   { id: "caller", title: "Caller", width: "minmax(6rem, 1fr)", cell: (entry) => <Text text={entry.caller || "–"} /> },
-  { id: "method", title: "Call", width: "minmax(4rem, 9rem)", cell: (entry) => <Text title={entry.method} text={callName(entry)} /> },
+  { id: "method", title: "Call", width: "6.5rem", cell: (entry) => <Text title={entry.method} text={callName(entry)} /> },
   { id: "resource", title: "Resource", width: "minmax(14rem, 3fr)", cell: (entry) => <Text title={entry.resource} text={resourceOf(entry)} /> },
-  { id: "project", title: "Project", width: "minmax(5rem, 8rem)", cell: (entry) => entry.project },
-  { id: "status", title: "Answer", width: "minmax(8rem, 11rem)", cell: (entry) => <span class={entry.status === "OK" ? "good-text" : "bad-text"}>{entry.status === "OK" ? "✓" : "✕"} {entry.status}</span> },
-  { id: "credential", title: "Credential", width: "minmax(6rem, 9rem)", cell: (entry) => <Text text={entry.credential || "none"} /> },
-  { id: "address", title: "Address", width: "minmax(6rem, 9rem)", cell: (entry) => entry.address },
+  { id: "project", title: "Project", width: "6rem", cell: (entry) => entry.project },
+  { id: "status", title: "Answer", width: "10.5rem", cell: (entry) => <span class={entry.status === "OK" ? "good-text" : "bad-text"}>{entry.status === "OK" ? "✓" : "✕"} {entry.status}</span> },
+  { id: "credential", title: "Credential", width: "7rem", cell: (entry) => <Text text={entry.credential || "none"} /> },
+  { id: "address", title: "Address", width: "6.5rem", cell: (entry) => entry.address },
 ];
 
 /** The most entries that the server sends at once. */
@@ -55,7 +55,7 @@ export function AuditTab({ route }: { route: Route }) {
           {Object.keys(SINCE).map((name) => <option key={name} value={name}>the last {name}</option>)}
         </select></Field>
         <Field label="Project"><TextChoice value={project} onChoose={(of) => setQuery({ of })} /></Field>
-        <Field label="Text"><input type="search" value={text} placeholder="caller, resource, address" onInput={(event) => setQuery({ q: event.currentTarget.value })} /></Field>
+        <Field label="Text"><input type="search" value={text} placeholder="caller, resource" onInput={(event) => setQuery({ q: event.currentTarget.value })} /></Field>
         <label class="check"><input type="checkbox" checked={onlyRefused} onChange={(event) => setQuery({ refused: event.currentTarget.checked ? "1" : null })} /> only refused</label>
         <button type="button" onClick={page.reload}>Read again</button>
       </form>
