@@ -50,12 +50,11 @@ async function readPages(name: StudyName, after: number, signal: AbortSignal, on
   }
 }
 
-export function useStudy(name: StudyName): StudyData {
-  const study = useResource(pathOf(name), (signal) => callApi<StudyDescription>("GET", `${pathOf(name)}/study`, { signal }));
+/** Return the trials of a study, and the function that reads those that may have changed. */
+function useTrials(name: StudyName) {
   const trials = useSignal<readonly TrialSummary[]>([]);
   const loading = useSignal(true);
   const error = useSignal<ApiError | null>(null);
-  const changes = useSignal(0);
   const reading = useRef<AbortController | null>(null);
   /** Whether an event came while the trials were read, so they are read again. */
   const isStale = useRef(false);
@@ -67,12 +66,12 @@ export function useStudy(name: StudyName): StudyData {
     reading.current = stop;
     const began = performance.now();
     const after = firstOpen(trials.peek());
-    const kept = trials.peek().filter((trial) => trial.number <= after);
+    const fresh = trials.peek().filter((trial) => trial.number <= after);
     try {
-      const fresh: TrialSummary[] = [...kept];
       await readPages(name, after, stop.signal, (page) => {
         fresh.push(...page);
-        if (kept.length === 0 || page.length < PAGE) trials.value = [...fresh];
+        // the charts are drawn for the first page, and then for twice as many trials each time
+        if (page.length < PAGE || fresh.length >= 2 * trials.peek().length) trials.value = [...fresh];
         loading.value = false;
       });
       error.value = null;
@@ -89,6 +88,13 @@ export function useStudy(name: StudyName): StudyData {
       }
     }
   };
+  return { trials, loading, error, reading, pauseMs, read };
+}
+
+export function useStudy(name: StudyName): StudyData {
+  const study = useResource(pathOf(name), (signal) => callApi<StudyDescription>("GET", `${pathOf(name)}/study`, { signal }));
+  const { trials, loading, error, reading, pauseMs, read } = useTrials(name);
+  const changes = useSignal(0);
   useLive(name, pauseMs, () => reading.current !== null, () => {
     void read();
     study.reload();
