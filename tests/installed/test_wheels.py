@@ -128,7 +128,9 @@ def test_the_console_comes_with_all_its_files_and_licences(stranger, server):
     licences = (static / "LICENSES.txt").read_text()
     _, *parts = re.split(r"(?m)^(\S+) \d+\.\d+\.\d+ \(\S+\)\n\n=+$", licences)
     texts = dict(zip(parts[::2], parts[1::2], strict=True))
-    assert {"preact", "@preact/signals", "uplot", "echarts", "zrender", "@codemirror/view"} <= {*texts}
+    assert {"preact", "@preact/signals", "uplot", "echarts", "zrender", "@codemirror/view"} <= {
+        *texts
+    }
     assert all("copyright" in text.lower() for text in texts.values()), texts
 
 
