@@ -1,7 +1,7 @@
 """Native routes of logs: a stream, a window by number, a search, a download."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -88,7 +88,7 @@ def log_router(native: Native) -> APIRouter:
         record = stories.find(project, job)
         check_trial(native.store, record, trial)
         cursor = native.logs.cursor(record, trial=trial, task=task, matcher=searched)
-        starts = [cursor.skip_in_turns(tail)] if tail else []
+        starts: list[Iterator[None]] = [cursor.skip_in_turns(tail)] if tail else []
         if fromLine:
             source = native.numbered_logs.numbered_source(record, trial)
             starts.insert(0, native.numbered_logs.skip_to_line(cursor, source, fromLine))
