@@ -7,7 +7,8 @@ The native API has data of trials that Google's documents lack: early stops in a
 ml v1 reasons of missing results and measurements of running trials (docs/sources/vertex.md 7.1, 8).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -36,10 +37,20 @@ class Answer:
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Any]]
-    __pydantic_config__: ClassVar[Any] = {
-        "alias_generator": json_name,
-        "use_attribute_docstrings": True,
-    }
+    __pydantic_config__: ClassVar[Any] = {"alias_generator": json_name}
+
+
+@contextmanager
+def described_fields() -> Iterator[None]:
+    """Let schemas that the block makes have the docstrings of fields.
+
+    Others have none: reading them from the sources takes as long as all the rest of a schema.
+    """
+    Answer.__pydantic_config__["use_attribute_docstrings"] = True
+    try:
+        yield
+    finally:
+        del Answer.__pydantic_config__["use_attribute_docstrings"]
 
 
 def answer_of(kind: type[_A], value: object, /, **others: Any) -> _A:

@@ -3,10 +3,11 @@
 The chain's guards run first and set ``request.state.caller``.  See ``openapi.json`` there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
@@ -41,6 +42,7 @@ from trainshed.service.log.downloads import LogDownloads
 from trainshed.service.log.text_search import LogTextSearches
 from trainshed.service.log.windows import LogWindows
 from trainshed.store.base import StoreFault
+from trainshed.wire.native_v1 import described_fields
 
 ERRORS: Mapping[int | str, dict[str, Any]] = {
     code: {"model": models.Status} for code in (400, 401, 403, 404, 409, 422, 429)
@@ -49,6 +51,13 @@ ERRORS: Mapping[int | str, dict[str, Any]] = {
 
 def native_app(native: Native, version: str) -> FastAPI:
     """Return the application to mount at ``/trainshed/v1``."""
+    app = make_app(Permissions(native.store.project), version, _make_routers(native, version))
+    app.openapi = cache(lambda: _describe(native, version))  # type: ignore[method-assign]
+    return app
+
+
+def make_app(permissions: Permissions, version: str, routers: Iterable[APIRouter]) -> FastAPI:
+    """Return an application of some routers, with the refusals of all native routes."""
     app = FastAPI(
         title="Trainshed",
         version=version,
@@ -58,32 +67,44 @@ def native_app(native: Native, version: str) -> FastAPI:
         responses={**ERRORS},
         servers=[{"url": "/trainshed/v1"}],
     )
-    app.state.permissions = Permissions(native.store.project)
-    app.include_router(job_list_router(JobLists(native.store)))
-    app.include_router(project_router(native.store))
-    app.include_router(job_router(native))
-    app.include_router(study_router(StudyReader(native.stories)))
-    app.include_router(order_router(native.orders, native.audit_log))
-    app.include_router(text_router(native.texts))
-    app.include_router(log_router(native))
-    app.include_router(log_window_router(native, LogWindows(native.numbered_logs)))
-    app.include_router(log_search_router(native, LogTextSearches(native.numbered_logs)))
-    app.include_router(log_download_router(native, LogDownloads(native.numbered_logs)))
-    app.include_router(plan_router(native))
-    app.include_router(fleet_router(native))
-    app.include_router(quota_router(native.store, native.quotas))
-    app.include_router(attempt_router(native.attempts))
-    app.include_router(bucket_token_router(native.store))
-    app.include_router(credential_router(native))
-    app.include_router(bucket_router(native))
-    app.include_router(audit_router(native))
-    app.include_router(stream_router(native))
-    app.include_router(sign_in_router(native, version))
+    app.state.permissions = permissions
+    for router in routers:
+        app.include_router(router)
     app.exception_handler(Refusal)(lambda _, refusal: refusal_response(refusal))
     app.exception_handler(StoreFault)(_database_away)
     app.exception_handler(RequestValidationError)(_refuse_malformed)
     app.exception_handler(HTTPException)(_not_routed)
     return app
+
+
+def _describe(native: Native, version: str) -> dict[str, Any]:
+    """Return ``openapi.json``.  It has texts that the schemas of requests can do without."""
+    with described_fields():
+        permissions = Permissions(native.store.project)
+        return make_app(permissions, version, _make_routers(native, version)).openapi()
+
+
+def _make_routers(native: Native, version: str) -> Iterator[APIRouter]:
+    yield job_list_router(JobLists(native.store))
+    yield project_router(native.store)
+    yield job_router(native)
+    yield study_router(StudyReader(native.stories))
+    yield order_router(native.orders, native.audit_log)
+    yield text_router(native.texts)
+    yield log_router(native)
+    yield log_window_router(native, LogWindows(native.numbered_logs))
+    yield log_search_router(native, LogTextSearches(native.numbered_logs))
+    yield log_download_router(native, LogDownloads(native.numbered_logs))
+    yield plan_router(native)
+    yield fleet_router(native)
+    yield quota_router(native.store, native.quotas)
+    yield attempt_router(native.attempts)
+    yield bucket_token_router(native.store)
+    yield credential_router(native)
+    yield bucket_router(native)
+    yield audit_router(native)
+    yield stream_router(native)
+    yield sign_in_router(native, version)
 
 
 def _database_away(_: Request, fault: StoreFault) -> Response:

@@ -35,14 +35,15 @@ from trainshed.service.changes.watches import (
     QueueWatch,
     StudyWatch,
 )
-from trainshed.wire.native_v1 import Answer
+from trainshed.wire.native_v1 import Answer, described_fields
 
 _DOCUMENTS: Final = (QueueChange, JobChange, LogChange, NodesChange, StudyChange)
 
 
 def _schema(document: type[Answer]) -> Mapping[str, Any]:
     """Return the schema of a document; what it refers to is in the schemas of other routes."""
-    adapter: TypeAdapter[Answer] = TypeAdapter(document)
+    with described_fields():
+        adapter: TypeAdapter[Answer] = TypeAdapter(document)
     template = "#/components/schemas/{model}"
     schema = adapter.json_schema(mode="serialization", ref_template=template)
     return {name: value for name, value in schema.items() if name != "$defs"}
