@@ -13,6 +13,7 @@ from trainshed.api.call import Method, Routes
 from trainshed.api.chain import ChainServices
 from trainshed.api.connections import Connections, Times, limits_of
 from trainshed.api.http_server import HttpServer
+from trainshed.api.native.app import make_app as make_native
 from trainshed.api.native.services import Native
 from trainshed.api.permissions import Permissions
 from trainshed.api.probes import Probes
@@ -88,6 +89,11 @@ def build_native(**parts):
     return Native(**{**{name: MagicMock() for name in needed}, "metrics": str, **parts})
 
 
+def native_routes(*routers):
+    """The native API of some routers: an application of all of them takes as long as a test."""
+    return make_native(Permissions(project), "1", routers)
+
+
 WELL = Probes(is_healthy=lambda: True, is_controlling=lambda: True)
 
 
@@ -136,6 +142,7 @@ def client(app, token="demo", **options):  # noqa: S107  # it opens nothing
             headers=headers,
             timeout=WAIT_S_MAX,
             trust_env=False,
+            verify=False,  # noqa: S501 - it speaks HTTP; to read all certificates takes 20 ms
         ) as http,
     ):
         yield http

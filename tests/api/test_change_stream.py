@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from api.event_reader import read_events
-from api.support import CALLERS, WAIT_S_MAX, application, build_native, client, project
+from api.support import CALLERS, WAIT_S_MAX, application, build_native, client, native_routes
 from databases import new_database
 from store.builders import add, add_study, advance, go, new_trials, place
 from trainshed.api.change_streams import OWNER_STREAMS_MAX, STREAMS_MAX
-from trainshed.api.native.app import native_app
+from trainshed.api.native.stream import stream_router
 from trainshed.engines.supervise.record.segments import SegmentWriter
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.log_line import LOG_FOLDER
@@ -44,9 +44,7 @@ def serving_changes(store, folder):
         numbered_logs=NumberedLogs(store, JobLog(folder / "jobs")),
         nodes=NodeService(store=store),
     )
-    app = native_app(native, "1")
-    app.state.permissions = type(app.state.permissions)(project)
-    with client(application([], native=app)) as opened:
+    with client(application([], native=native_routes(stream_router(native)))) as opened:
         yield opened
 
 

@@ -5,10 +5,10 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from api.support import application, build_native, client
+from api.support import application, build_native, client, native_routes
 from databases import new_database
 from store.builders import add, place
-from trainshed.api.native.app import native_app
+from trainshed.api.native.fleet import fleet_router
 from trainshed.engines.base import PlacedBy
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.refusals import Refusal
@@ -40,7 +40,7 @@ def looked():
 def edge(store, looked):
     nodes = NodeService(store=store, notice_s=90.0, ordered=looked)
     native = build_native(store=store, nodes=nodes)
-    with client(application([], native=native_app(native, "1"))) as edge:
+    with client(application([], native=native_routes(fleet_router(native)))) as edge:
         yield edge
 
 

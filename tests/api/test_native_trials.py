@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from api.support import application, build_native, client, project
+from api.support import application, build_native, client, native_routes
 from databases import new_database
 from store.builders import (
     add,
@@ -16,12 +16,14 @@ from store.builders import (
     trial,
     trial_job,
 )
-from trainshed.api.native.app import native_app
+from trainshed.api.native.logs import log_router
+from trainshed.api.native.studies import study_router
 from trainshed.engines.supervise.record.segments import SegmentWriter
 from trainshed.model.log_line import LOG_FOLDER
 from trainshed.model.status import JobError, JobState
 from trainshed.model.trials import Measurement, TrialState
 from trainshed.service.jobs.story import Stories
+from trainshed.service.jobs.study_reads import StudyReader
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
 from trainshed.storage.log_files import JobLog
@@ -50,9 +52,9 @@ def logs(store, tmp_path):
 @pytest.fixture
 def edge(store, logs):
     native = build_native(stories=Stories(store), logs=logs, streams=Streams(2))
-    native.store.project = project
     native.store.trial_jobs = store.trial_jobs
-    with client(application([], native=native_app(native, "1"))) as edge:
+    routers = study_router(StudyReader(native.stories)), log_router(native)
+    with client(application([], native=native_routes(*routers))) as edge:
         yield edge
 
 
