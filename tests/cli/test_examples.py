@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import shlex
+from functools import cache
 
 import pytest
 
@@ -85,6 +86,7 @@ def commands():
                 yield pytest.param(words, has_server, id=shlex.join(words))
 
 
+@cache
 def calibration_text():
     """As short runs on the machines of job.yaml would have left it."""
     host = HostKind(machine_type="n1-standard-4", accelerator="CPU", network_gbps=10)

@@ -1,6 +1,7 @@
 """Service accounts with keys of their own, for tests of access."""
 
 import json
+from functools import cache
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -15,13 +16,19 @@ EMAIL = "ci@demo.iam.gserviceaccount.com"
 CLOUD = "https://www.googleapis.com/auth/cloud-platform"
 
 
+@cache
+def make_key(kid, bits):  # noqa: ARG001 - each id has a key of its own
+    """Return the key of an id: making one takes longer than most tests."""
+    return rsa.generate_private_key(public_exponent=65_537, key_size=bits)
+
+
 class Account:
     """A service account as its owner has it: the private key never leaves."""
 
     def __init__(self, email=EMAIL, kid="kid-1", bits=2048):
         self.email = email
         self.kid = kid
-        self.key = rsa.generate_private_key(public_exponent=65_537, key_size=bits)
+        self.key = make_key(kid, bits)
 
     @property
     def public_pem(self):
