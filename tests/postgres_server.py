@@ -66,7 +66,7 @@ class PostgresServer:
 
     def emptied_database(self) -> str:
         """Return a database whose tables are emptied; only one test at a time may use it."""
-        with psycopg.connect(self._dsn, autocommit=True) as connection:
+        with psycopg.connect(self._dsn) as connection:  # one transaction for all tables
             connection.execute("CREATE SCHEMA IF NOT EXISTS shared")
             connection.execute("SET session_replication_role = replica")  # in any order
             tables = connection.execute(TABLES_OF_SHARED).fetchall()
@@ -103,7 +103,10 @@ def bin_folder() -> Path | None:
 
 @contextlib.contextmanager
 def running_postgres():
-    """Start a server that syncs to disk, as a real one does; it ends with the block."""
+    """Start a server, which ends with the block.
+
+    It leaves syncs to the kernel: a process that is killed loses nothing by that, only a machine.
+    """
     programs = bin_folder()
     assert programs is not None, "apt install postgresql"
     folder = Path(tempfile.mkdtemp(prefix="pg-"))  # short: a socket's path has 107 bytes at most
@@ -113,6 +116,7 @@ def running_postgres():
     locale = ["--encoding=UTF8", "--locale=C.UTF-8"]
     subprocess.run([*prefix, *initdb, *locale], check=True, capture_output=True, cwd=folder)
     postgres = [programs / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses="]
+    postgres += ["-c", "fsync=off", "-c", "full_page_writes=off"]
     server = PostgresServer(folder, [*prefix, *postgres])
     try:
         server.start()

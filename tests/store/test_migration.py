@@ -1,12 +1,16 @@
 """A database of the first release goes on with every job that is in it."""
 
+import tempfile
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import pytest
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import MetaData, Table, create_engine, inspect, make_url, select
 
+from databases import new_database
 from store.builders import (
     CLAIM,
     LEASE_S,
@@ -35,26 +39,29 @@ from trainshed.store.opening import open_store
 from trainshed.store.records.steps import NewEvent
 from trainshed.store.tables import METADATA
 
+#: In make test one test migrates PostgreSQL, and each SQLite.
+BOTH = ("sqlite", pytest.param("postgres", marks=pytest.mark.full))
 
-@pytest.fixture(params=["sqlite", "postgres"])
+
+@pytest.fixture(params=BOTH)
 def first_url(request, tmp_path):
     """A database as the first release made it."""
     return of_version(request, tmp_path, "0001")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=BOTH)
 def second_url(request, tmp_path):
     """One that knows of time and restarts, and not of studies."""
     return of_version(request, tmp_path, "0002")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=BOTH)
 def sixth_url(request, tmp_path):
     """One of a release that had one engine a server."""
     return of_version(request, tmp_path, "0006")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=BOTH)
 def eighth_url(request, tmp_path):
     """One that learned nothing of its jobs."""
     return of_version(request, tmp_path, "0008")
@@ -62,17 +69,30 @@ def eighth_url(request, tmp_path):
 
 def of_version(request, tmp_path, version):
     if request.param == "sqlite":
-        (tmp_path / "old.db").touch()
-        url = f"sqlite:///{tmp_path}/old.db"
-    else:
-        url = request.getfixturevalue("postgres").new_database()
+        (tmp_path / "old.db").write_bytes(old_file(version))
+        return f"sqlite:///{tmp_path}/old.db"
+    url = request.getfixturevalue("postgres").new_database()
+    upgrade(url, version)
+    return url
+
+
+@cache
+def old_file(version):
+    """Return the bytes of a SQLite database of a version."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "old.db")
+        file.touch()
+        upgrade(f"sqlite:///{file}", version)
+        return file.read_bytes()
+
+
+def upgrade(url, version):
     engine = write_engine(make_url(url))
     with engine.begin() as connection:
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", str(migrate._FOLDER))
         command.upgrade(config, version)
     engine.dispose()
-    return url
 
 
 @pytest.fixture
@@ -81,8 +101,13 @@ def old(first_url, tmp_path, clock):
     return fill(first_url, tmp_path, clock)
 
 
+def filled_folder(tmp_path):
+    """The folder of the database of today that an older one is copied from."""
+    return tmp_path / "filled"
+
+
 def fill(url, tmp_path, clock):
-    filled = f"sqlite:///{tmp_path}/filled.db"
+    filled = new_database(filled_folder(tmp_path))
     store = open_store(filled, clock)
     limits = {"running_s_max": 60.0, "waiting_s_max": 60.0}
     names = ("waits", "runs", "runs again", "ended")
@@ -122,6 +147,7 @@ def copy(source, target):
     here.dispose()
 
 
+@pytest.mark.parametrize("first_url", ["sqlite", "postgres"], indirect=True)
 def test_every_job_goes_on_as_it_was(first_url, old, clock):
     store = open_store(first_url, clock)
     records = {name: store.job_by_uid(uid) for name, uid in old.items()}
@@ -182,7 +208,7 @@ def test_from_the_second_release_on_nothing_changes_and_studies_can_be_added(
     second_url, tmp_path, clock
 ):
     uids = fill(second_url, tmp_path, clock).values()
-    before = open_store(f"sqlite:///{tmp_path}/filled.db", clock)
+    before = open_store(f"sqlite:///{filled_folder(tmp_path)}/trainshed.db", clock)
     store = open_store(second_url, clock)
     clock.forward(30)
     assert store.jobs_by_uid(uids) == before.jobs_by_uid(uids)
