@@ -19,7 +19,7 @@ TORCH = {"reduction", "planning-hosts"}
 #: A cluster starts, or servers again and again, or a browser; ``make test`` only imports these.
 LONG = {
     *("slurm", "kubernetes", "isolation", "service", "logs", "startup", "planning-speed"),
-    *("console", "console-logs"),
+    *("launch", "job-cost", "bodies", "recovery", "console_stream", "console", "console-logs"),
 }
 
 pytestmark = pytest.mark.slow
