@@ -6,7 +6,7 @@ from api.storage_process import GOOGLE_PYTHON, storage_process
 
 pytestmark = pytest.mark.skipif(not GOOGLE_PYTHON.exists(), reason="make test installs the clients")
 
-PREFIXES = ["", "/as/one-submitter"]
+PREFIXES = [pytest.param("", marks=pytest.mark.full), "/as/one-submitter"]
 
 
 @pytest.fixture

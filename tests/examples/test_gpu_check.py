@@ -36,6 +36,7 @@ def test_a_device_that_is_not_there_is_a_failure():
     assert steps("--device", "cuda", "--steps", "1").returncode != 0
 
 
+@pytest.mark.full  # cli/test_gpu_check.py has the command
 def test_the_command_says_what_it_could_measure():
     check = ("gpu-check", "--module-name", "steps", "--package-path", ".")
     outcome = call("gpu-check", *check, "--", "--steps", 3)

@@ -9,7 +9,8 @@ from gpu.card import IS_REAL
 from reduction.reducer_process import ReducerProcess
 from reduction.torch_world import TOKEN, run_world
 
-pytestmark = pytest.mark.slow
+# on the CPU: tests/reduction; make test-gpu runs all of these
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 PROGRAMS = Path(__file__).with_name("programs") / "reduce.py"
 MB = 1 << 20
@@ -86,13 +87,11 @@ def test_a_training_is_the_same_by_reducers_as_by_gloo(ranks, reducers):
             assert IS_REAL or answer[how] == answer["gloo"]
 
 
-@pytest.mark.full  # on the CPU: tests/reduction/test_torch_worlds.py
 def test_a_training_of_one_process_is_that_of_the_bare_program(ranks):
     (answer,) = ranks("alone", world=1)
     assert answer["group"]["losses"] == pytest.approx(answer["bare"]["losses"], rel=1e-5)
 
 
-@pytest.mark.full  # on the CPU: tests/reduction/test_failures.py
 def test_a_reducer_that_is_killed_is_named_to_every_rank_and_nobody_hangs(ranks):
     with reducer_processes(2) as reducers:
         answers = ranks("losing", reducers, VICTIM=str(reducers[1].process.pid))
