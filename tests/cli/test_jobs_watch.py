@@ -114,7 +114,7 @@ def test_a_stream_goes_on_where_it_was_when_the_server_comes_back(tmp_path):
             while lines[-1]["message"] != "first line":
                 lines.append(json.loads(next(command.stdout)))
             server.kill()
-            server._flags = ("--port", port)
+            server._flags = ("--port", port, "--grpc-port", "none")
             server.start()
             go.touch()
             lines += map(json.loads, command.stdout)
