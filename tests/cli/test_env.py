@@ -257,6 +257,7 @@ def gcloud(*words, environ):
 
 
 @needs_gcloud
+@pytest.mark.full  # test_a_shell_takes_the_lines has them, and conformance/ has gcloud with them
 def test_gcloud_takes_the_lines_of_the_shell(trainshed, server, tmp_path):
     lines = trainshed("env", "--shell", "--project", "demo").out
     process = subprocess.run(

@@ -55,7 +55,10 @@ def test_a_database_that_is_none(tmp_path, url):
     assert "secret" not in stderr
 
 
-@pytest.mark.parametrize("package", ["sqlalchemy", "uvicorn", "grpc"])
+@pytest.mark.parametrize(
+    "package",
+    ["sqlalchemy", *(pytest.param(x, marks=pytest.mark.full) for x in ("uvicorn", "grpc"))],
+)
 def test_an_installation_without_the_service_names_the_extra(tmp_path, package):
     stub = tmp_path / "stub"
     stub.mkdir()
