@@ -59,6 +59,7 @@ def test_the_first_visit_shows_all_open_jobs_and_why_they_wait(simulated, visit,
     panel = page.locator(".why-panel")
     expect(panel).to_contain_text("Reason CAPACITY")
     expect(panel).to_contain_text("Created")
+    expect(panel.get_by_role("link", name=re.compile("^[a-z]"))).not_to_have_count(0)
     take_picture(page, "queue-why")
 
 
