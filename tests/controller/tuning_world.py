@@ -119,7 +119,7 @@ def step_all(controller):
     controller.observe_once()
 
 
-def run_to_end(world, controller, *uids, seconds=600.0, tick=0.5):
+def run_to_end(world, controller, *uids, seconds=600.0, tick=1.0):
     """Let time go by until these studies are over."""
     until = world.clock.s + seconds
     while not all(world.is_over(uid) for uid in uids):

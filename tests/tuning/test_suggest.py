@@ -128,7 +128,7 @@ def test_a_batch_is_what_one_after_the_other_would_be(spec, seed, total, count):
 
 @METRICS
 @ALGORITHMS
-@pytest.mark.parametrize("at_once", [4, 50])
+@pytest.mark.parametrize("at_once", [pytest.param(4, marks=pytest.mark.full), 50])
 def test_many_at_once_are_all_different(metrics, algorithm, at_once):
     spec = study(
         words("a", "b", "c", conditions=(when(integer("m", 1.0, 5.0), "b", "c"),)),

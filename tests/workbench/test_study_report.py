@@ -147,7 +147,7 @@ def test_importances_are_those_of_conditional_parameters_too():
     assert abs(sum(bars["x"]) - 1) < 1e-6
 
 
-@pytest.mark.parametrize("count", range(8))
+@pytest.mark.parametrize("count", [0, 1, 4, 7])
 def test_small_studies_have_what_they_can_have(count):
     _, plots = drawn(vertex(many(count)))
     finished = count - count // 7
