@@ -58,8 +58,12 @@ def last_segment_of(server, name):
 def counted(server, go, count=LINES_MIN, status=0):
     """A job that has written so many lines."""
     name = submit(server, custom_job("counts", counting(go, status=status)))
-    wait_until(lambda: len(replica_texts(server, name)) >= count)
+    wait_for_lines(server, name, count)
     return name
+
+
+def wait_for_lines(server, name, count=LINES_MIN):
+    wait_until(lambda: len(replica_texts(server, name)) >= count)
 
 
 @contextmanager
@@ -139,7 +143,10 @@ def test_a_log_that_is_damaged_while_it_is_written(server, tmp_path):
 
 
 def test_a_log_whose_beginning_is_damaged(server, tmp_path):
-    names = [counted(server, tmp_path / "go") for _ in FILLINGS]
+    job = custom_job("counts", counting(tmp_path / "go"))
+    names = [submit(server, job) for _ in FILLINGS]
+    for name in names:
+        wait_for_lines(server, name)
     (tmp_path / "go").touch()
     for name, filling in zip(names, FILLINGS, strict=True):
         server.wait_for(f"/v1/{name}", FINAL)
