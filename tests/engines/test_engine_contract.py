@@ -108,6 +108,25 @@ class TestLocalEngine(ProgramContract):
 
 class TestUsers(TestLocalEngine):
     mode = "users"
+    #: What goes through the walls: programs, signals, files of other users, and what is left.
+    QUICK = frozenset(
+        {
+            "test_a_gang_with_a_missing_program_is_a_fault_and_leaves_no_process",
+            "test_a_job_is_forgotten_completely_but_not_while_it_lives",
+            "test_a_launch_that_is_killed_anywhere_starts_it_once",
+            "test_a_notice_says_why_and_until_when_before_the_signal",
+            "test_a_program_finds_what_its_plan_says_and_no_secret",
+            "test_a_program_that_ignores_sigterm_is_killed_after_the_shortest_grace",
+            "test_a_replica_that_saves_after_the_end_of_the_primary_gets_time",
+            "test_a_stop_ends_all_replicas_and_the_outcome_says_so",
+            "test_every_line_is_kept_once_and_in_order",
+            "test_nothing_is_left_whatever_it_has_forked",
+            "test_replicas_have_addresses_and_attempts_have_folders",
+            "test_reports_are_read_from_a_mark_to_the_last_one",
+            "test_the_end_of_the_primary_is_the_outcome",
+            "test_what_is_lost_is_gone_and_stays_so",
+        }
+    )
 
 
 @pytest.mark.full

@@ -24,11 +24,11 @@ def bundle_once():
 
 class TestKubernetesEngine(ProgramContract):
     #: What differs most from other engines: a gang of pods, ends that the cluster causes, and the
-    #: API's lists; each takes a second or two.
+    #: API's lists; each takes a second or two.  test_interrupted_launches.py kills launches at each
+    #: step.
     QUICK = frozenset(
         {
             "test_a_gang_with_a_missing_program_is_a_fault_and_leaves_no_process",
-            "test_a_launch_that_is_killed_anywhere_starts_it_once",
             "test_a_notice_says_why_and_until_when_before_the_signal",
             "test_a_program_finds_what_its_plan_says_and_no_secret",
             "test_a_queue_that_answers_nothing_loses_nothing",
