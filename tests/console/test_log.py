@@ -139,7 +139,7 @@ def test_a_literal_and_an_expression_are_found_in_the_whole_log(page):
     expect(page.locator(".line.current mark")).to_have_text("loss nan")
     expect(page.locator(".line.current .line-number")).to_have_text(f"{LENGTH * 2 // 3:,}")
     expect(page.get_by_label("Searched share of the log")).to_have_count(0)
-    expect(page.locator(".log-status")).to_contain_text(re.compile(r"^33,3\d\d–"))
+    expect(page.locator(".log-status")).to_contain_text(re.compile(r"^33,3[0-9]{2}"))
     take_picture(page, "log-hit")
     page.get_by_title("regular expression").click()
     find.fill(r"error at step (5|[1234][05])000$")
