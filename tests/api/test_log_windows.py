@@ -279,8 +279,8 @@ def test_of_many_sentences_a_window_has_those_around_it(edge, monkeypatch):
     assert texts(end=True, count=1) == ["16", "17", "18", "19", "after 19"]
     monkeypatch.setattr(windows, "SENTENCES_MAX", 2)
     assert texts(line=1, count=1) == ["8", "9", "after 9"]
-    found = edge.get(f"{record.job.job_id}/logs:search", q="1", limit=100).text.splitlines()
-    sentences = [hit["text"] for hit in map(json.loads, found) if hit.get("task") == "service"]
+    lines = edge.get(f"{record.job.job_id}/logs:search", q="1", limit=100).text.splitlines()
+    sentences = [hit["text"] for hit in map(json.loads, lines) if hit.get("task") == "service"]
     assert sentences == ["1", *(str(n) for n in range(10, 20))], "a search looks at all of them"
 
 
