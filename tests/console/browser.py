@@ -146,12 +146,14 @@ def take_picture(page, name):
         with Image.open(path) as picture:
             picture.save(GUIDE_PICTURES / f"console-{name}.webp", quality=82, method=6)
     if FULL:
-        assert find_violations(page) == []
+        violations = find_violations(page)
+        assert violations == [], violations
         is_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
         themes = ("dark", "light")
         page.emulate_media(color_scheme=themes[is_dark])
         save_picture(page, f"{name}-{themes[is_dark]}")
-        assert find_violations(page) == []
+        violations = find_violations(page)
+        assert violations == [], violations
         page.emulate_media(color_scheme=themes[not is_dark])
 
 
