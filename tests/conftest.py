@@ -37,6 +37,7 @@ FULL = os.environ.get("TRAINSHED_CHAOS") == "full"
 settings.register_profile("short", deadline=None, derandomize=True)
 settings.register_profile("full", deadline=None, derandomize=False)
 settings.load_profile("full" if FULL else "short")
+CONSOLE = "tests/console/"
 #: The percentage of a property's examples that are drawn; the default of a property is 100
 #: examples.
 EXAMPLES_PERCENT = 1000 if FULL else 12
@@ -50,6 +51,18 @@ def pytest_configure(config):
     """
     if FULL and config.getoption("timeout", None) is None:
         config.option.timeout = 3600
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Run a file on one worker, and all files of the console, whose tests share a browser."""
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - not all environments have it
+
+    class Scheduler(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return CONSOLE if nodeid.startswith(CONSOLE) else super()._split_scope(nodeid)
+
+    return Scheduler(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_itemcollected(item):

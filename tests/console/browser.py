@@ -12,6 +12,7 @@ from benchmarks.console.chromium import find_chromium, keep_sign_in, running_chr
 from PIL import Image
 from playwright.sync_api import Page, expect
 
+from conftest import FULL
 from server_process import Waiting
 
 #: A long deadline costs time only if a test fails; a busy machine may need long.  The variable
@@ -22,6 +23,7 @@ PICTURES = Path(__file__).parents[2] / "build" / "console"
 #: The pictures of docs/how-to/console.md.
 GUIDE_PICTURES = Path(__file__).parents[2] / "docs" / "images"
 OF_THE_GUIDE = ("queue-why", "submit-change", "log-hit", "nodes-maintain", "study", "job-failed")
+TAKES_PICTURES = FULL or bool(os.environ.get("UPDATE_PICTURES"))
 WIDTH, HEIGHT = 1280, 800
 #: Every picture is taken in both themes, and the page is accessible in both.
 FULL = os.environ.get("TRAINSHED_CHAOS") == "full"
@@ -136,11 +138,13 @@ def wait_on_page(page, is_so, why=lambda: ""):
 
 
 def take_picture(page, name):
-    """Leave a picture of a page for a person who looks at it.
+    """Leave a picture of a page for a person who looks at it; ``make test`` leaves none.
 
     At full length also one in the other theme; the page must be accessible in both.  With
     UPDATE_PICTURES=1 the pictures of docs/how-to/console.md are replaced too.
     """
+    if not TAKES_PICTURES:
+        return
     path = save_picture(page, name)
     if name in OF_THE_GUIDE and os.environ.get("UPDATE_PICTURES"):
         with Image.open(path) as picture:
@@ -158,10 +162,11 @@ def take_picture(page, name):
 
 
 def save_picture(page, name):
-    """Save a picture of a page as it is; return its path."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
+    """Save a picture of a page as it is, but in ``make test``; return its path."""
     path = PICTURES / f"{name}.png"
-    page.screenshot(path=path)
+    if TAKES_PICTURES:
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=path)
     return path
 
 

@@ -8,7 +8,7 @@ from console.browser import Visitor, chromium_or_skip
 from controller.world import nodes
 from e2e.failpoints import FailingServer
 from e2e.remote_engine import EngineHost
-from e2e.support import PROJECT, end_all, good, prepared, serving
+from e2e.support import FINAL, PROJECT, end_all, good, prepared, serving
 from trainshed.engines.base import PlacedBy
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.testing.fake_engine import FakeEngine, Script
@@ -21,18 +21,35 @@ QUEUE_REASON = Explanation(
 SIMULATED = (str(Path(__file__).with_name("simulated_server.py")),)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def chromium():
-    """One browser for the tests of a file; Playwright's loop would stop asyncio in others."""
+    """One browser for the tests of this folder; Playwright's loop would stop asyncio in others."""
     with chromium_or_skip() as browser:
         yield browser
 
 
-@pytest.fixture(scope="module")
-def simulated(tmp_path_factory):
-    """A server with simulated nodes."""
+@pytest.fixture(scope="package")
+def simulated_server(tmp_path_factory):
+    """One server for the tests of this folder."""
     with serving(tmp_path_factory.mktemp("simulated") / "data", program=SIMULATED) as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def simulated(simulated_server):
+    """A server with simulated nodes, on which no job is open before the tests of a file."""
+    yield simulated_server
+    while names := open_jobs(simulated_server):
+        for name in names:
+            simulated_server.call("POST", f"/v1/{name}:cancel", {})
+            simulated_server.wait_for(f"/v1/{name}", FINAL)
+
+
+def open_jobs(server):
+    """Return the names of all jobs that have not ended."""
+    query = "open=true&kind=CUSTOM_JOB&kind=TUNING_JOB"
+    rows = good(server.call("GET", f"/trainshed/v1/projects/-/jobs?{query}"))["jobs"]
+    return [row["name"] for row in rows]
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,7 @@ def test_single_keys_can_be_switched_off(simulated, visit):
     expect(page).to_have_url(re.compile("/console/$"))
 
 
+@pytest.mark.full
 def test_the_path_above_those_of_studies_is_their_list(simulated, visit):
     page = visit(simulated).open("/console/studies")
     expect(page.get_by_role("link", name="Studies")).to_have_attribute("aria-current", "page")

@@ -48,7 +48,13 @@ def serving_page(text, host, kind=Page):
             thread.join()
 
 
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"], ids=["another-site", "another-port"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        pytest.param("localhost", id="another-site"),
+        pytest.param("127.0.0.1", id="another-port", marks=pytest.mark.full),
+    ],
+)
 def test_a_hostile_page_gets_nothing(simulated, visit, host):
     job = submit(simulated, simulated_job("target", gpus=0))
     simulated.wait_for(f"/v1/{job}", {"JOB_STATE_RUNNING"})

@@ -186,16 +186,19 @@ def test_the_spec_is_the_document_to_submit_again(local, visit, two_jobs):
     expect(page.locator("pre.job-spec")).to_contain_text('"displayName": "run-1"')
 
 
-def test_two_jobs_show_what_differs(local, visit, two_jobs):
-    first, second = ("/".join(job_path(name).split("/")[3:]) for name in two_jobs)
-    page = visit(local).open(f"/console/compare?left={first}")
+def test_two_jobs_show_what_differs(simulated, visit):
+    jobs = [submit(simulated, simulated_job(f"run-{n}", f"runs=0.{n}")) for n in (1, 2)]
+    for name in jobs:
+        wait_for_state(simulated, name, "SUCCEEDED")
+    first, second = ("/".join(job_path(name).split("/")[3:]) for name in jobs)
+    page = visit(simulated).open(f"/console/compare?left={first}")
     page.get_by_label("Right").fill("run-2")
     page.keyboard.press("Enter")
     expect(page.get_by_text("Right must be PROJECT/JOB, got run-2")).to_be_visible()
     page.get_by_label("Right").fill(second)
     page.keyboard.press("Enter")
     spec = page.get_by_label("Spec")
-    expect(spec.locator("tr.differs").filter(has_text="print(1)").first).to_contain_text("print(2)")
+    expect(spec.locator("tr.differs").filter(has_text="runs=0.1").first).to_contain_text("runs=0.2")
     expect(spec.locator("tr.differs").filter(has_text="machineType")).to_have_count(0)
     expect(page.get_by_label("Machines")).to_contain_text("no difference")
     take_picture(page, "compare")

@@ -11,14 +11,14 @@ from e2e.support import native, submit
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.usefixtures("jobs")]
 
-RUNNING, WAITING = 24, 12
+RUNNING, WAITING = 24, 4
 #: More elements than rows fit the window would be a table that is not virtual.
 ROW_ELEMENTS_MAX = 60
 
 
 @pytest.fixture(scope="module")
 def jobs(simulated):
-    """24 jobs that run and 12 that wait, by display name."""
+    """24 jobs that run and 4 that wait, by display name."""
     jobs = {}
     for number in range(RUNNING):
         name = f"resnet-{number:02}"

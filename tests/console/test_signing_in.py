@@ -20,23 +20,19 @@ def fill_in(page, token):
     page.get_by_label("Token").press("Enter")
 
 
-def test_a_token_in_the_form_signs_in(simulated, visit):
+def test_a_token_in_the_form_signs_in_and_a_wrong_one_gets_a_sentence_in_place(simulated, visit):
     visitor = visit(simulated, token=None)
     page = visitor.open()
     expect(page.get_by_role("heading", name="Sign in to Trainshed")).to_be_visible()
     take_picture(page, "signin")
+    fill_in(page, "not-a-token")
+    expect(page.get_by_role("alert")).to_contain_text("token")
+    expect(page.get_by_label("Token")).to_have_value("not-a-token")
     fill_in(page, simulated.token)
     expect(page).to_have_url(QUEUE)
     cookies = visitor.context.cookies()
     assert [(c["httpOnly"], c["sameSite"]) for c in cookies] == [(True, "Strict")]
     assert simulated.token not in str(page.evaluate("[document.cookie, {...localStorage}]"))
-
-
-def test_a_wrong_token_gets_a_sentence_in_place(simulated, visit):
-    page = visit(simulated, token=None).open()
-    fill_in(page, "not-a-token")
-    expect(page.get_by_role("alert")).to_contain_text("token")
-    expect(page.get_by_label("Token")).to_have_value("not-a-token")
 
 
 @pytest.mark.full
@@ -73,6 +69,7 @@ def test_a_code_signs_in_once_and_leaves_the_address(simulated, visit):
     expect(again.get_by_role("alert")).to_contain_text("code")
 
 
+@pytest.mark.full
 def test_a_code_signs_in_where_the_form_is_open(simulated, visit):
     page = visit(simulated, token=None).open()
     expect(page.get_by_label("Token")).to_be_visible()
