@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from console.browser import take_picture
 from console.documents import simulated_job
-from e2e.support import PROJECT, native, submit
+from e2e.support import PARENT, PROJECT, good, native, submit
 
 pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -129,7 +129,7 @@ def test_a_log_is_read_and_searched(simulated, visit, jobs):
     expect(number.filter(has_text="5,000")).to_be_visible()
 
 
-def test_a_refused_text_is_pasted_repaired_and_submitted(page):
+def test_a_refused_text_is_pasted_repaired_and_submitted(simulated, page):
     press(page, "g", "b")
     project = page.get_by_role("main").get_by_label("project", exact=True)
     tab_to(page, project)
@@ -149,6 +149,8 @@ def test_a_refused_text_is_pasted_repaired_and_submitted(page):
     tab_to(page, submit_button)
     press(page, "Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("by-keys")
+    job = page.url.rpartition("/")[2].partition("?")[0]  # it waits, and tests count open jobs
+    good(simulated.call("POST", f"/v1/{PARENT}/customJobs/{job}:cancel", {}))
 
 
 def test_a_waiting_job_gets_its_change(simulated, page, jobs):
