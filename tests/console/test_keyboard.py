@@ -149,6 +149,9 @@ def test_a_refused_text_is_pasted_repaired_and_submitted(simulated, page):
     tab_to(page, submit_button)
     press(page, "Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("by-keys")
+    job = page.url.rpartition("/")[2].partition("?")[0]
+    path = f"/trainshed/v1/projects/{PROJECT}/jobs/{job}:cancel"
+    assert simulated.call("POST", path, {})[0] == 200
     job = page.url.rpartition("/")[2].partition("?")[0]  # it waits, and tests count open jobs
     good(simulated.call("POST", f"/v1/{PARENT}/customJobs/{job}:cancel", {}))
 
