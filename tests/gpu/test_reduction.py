@@ -9,8 +9,7 @@ from gpu.card import IS_REAL
 from reduction.reducer_process import ReducerProcess
 from reduction.torch_world import TOKEN, run_world
 
-# on the CPU: tests/reduction; make test-gpu runs all of these
-pytestmark = [pytest.mark.slow, pytest.mark.full]
+pytestmark = pytest.mark.slow
 
 PROGRAMS = Path(__file__).with_name("programs") / "reduce.py"
 MB = 1 << 20
@@ -66,10 +65,12 @@ def test_sums_and_averages_of_a_gpu_have_the_bits_of_the_hosts(ranks, reducers):
     assert_right(ranks("sums", reducers))
 
 
+@pytest.mark.full  # on the CPU: tests/reduction; make test-gpu runs it
 def test_tensors_made_on_one_stream_can_be_used_on_another_after_wait(ranks, reducers):
     assert_right(ranks("streams", reducers))
 
 
+@pytest.mark.full  # on the CPU: tests/reduction; make test-gpu runs it
 def test_however_many_are_under_way_pinned_memory_has_a_bound(ranks, reducers):
     answers = ranks("many", reducers, TRAINSHED_REDUCTION_MAX_STAGING="8M")
     assert_right(answers)
@@ -77,6 +78,7 @@ def test_however_many_are_under_way_pinned_memory_has_a_bound(ranks, reducers):
         assert answer["peak"] == 16 * MB, "one tensor of 12 MB is above the bound, and alone"
 
 
+@pytest.mark.full  # on the CPU: tests/reduction; make test-gpu runs it
 def test_a_training_is_the_same_by_reducers_as_by_gloo(ranks, reducers):
     """Two ranks: a sum of two numbers has one order, and half of it no rounding."""
     answers = ranks("training", reducers)
@@ -87,11 +89,13 @@ def test_a_training_is_the_same_by_reducers_as_by_gloo(ranks, reducers):
             assert IS_REAL or answer[how] == answer["gloo"]
 
 
+@pytest.mark.full  # on the CPU: tests/reduction; make test-gpu runs it
 def test_a_training_of_one_process_is_that_of_the_bare_program(ranks):
     (answer,) = ranks("alone", world=1)
     assert answer["group"]["losses"] == pytest.approx(answer["bare"]["losses"], rel=1e-5)
 
 
+@pytest.mark.full  # on the CPU: tests/reduction; make test-gpu runs it
 def test_a_reducer_that_is_killed_is_named_to_every_rank_and_nobody_hangs(ranks):
     with reducer_processes(2) as reducers:
         answers = ranks("losing", reducers, VICTIM=str(reducers[1].process.pid))
