@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { describeFleet, describeGpuCounts, describeNotice, filterNodes, gpuNote, isInstance, jobTitle, parseNotice } from "../src/core/fleet";
+import { countHeldAsFree, describeFleet, describeGpuCounts, describeNotice, filterNodes, gpuNote, isInstance, jobTitle, parseNotice } from "../src/core/fleet";
 import type { GpuState, GpuSummary, NodeSummary } from "../src/net/types";
 
 function gpu(state: GpuState, more: Partial<GpuSummary> = {}): GpuSummary {
@@ -19,6 +19,13 @@ test("a fleet is counted in words; nodes without devices have their counts", () 
   assert.equal(describeFleet([second]), "1 node (1 out of service), 4 GPUs");
   assert.equal(describeFleet([first, { ...second, gpusFree: 3 }]), "2 nodes (1 out of service), 7 GPUs: 2 held, 5 free");
   assert.equal(describeFleet([node("n3")]), "1 node");
+});
+
+test("GPUs that jobs hold on another server's machine are counted as held", () => {
+  const other = node("n1", { devices: [gpu("FREE"), gpu("FREE"), gpu("FAULTY")], gpusFree: 1 });
+  assert.equal(countHeldAsFree(other), 1);
+  assert.equal(describeFleet([other]), "1 node, 3 GPUs: 1 held, 1 free, 1 faulty");
+  assert.equal(countHeldAsFree(node("n2", { devices: [gpu("HELD"), gpu("FREE")], gpusFree: 1 })), 0);
 });
 
 test("a node without devices has counts of its GPUs; a notice and a policy are words", () => {

@@ -22,16 +22,25 @@ export const POLICY_MEANINGS: Readonly<Record<FleetPolicy, string>> = {
   emulate: "GPUs are emulated; replicas run on CPUs, and their logs say so",
 };
 
-/** Return how many GPUs of the nodes are in each state; a node without devices has free and held ones. */
+/** Return how many GPUs of the nodes are in each state, with those that jobs hold on machines of other servers. */
 export function countGpus(nodes: readonly NodeSummary[]): Record<GpuState, number> {
   const counts: Record<GpuState, number> = { HELD: 0, FREE: 0, FOREIGN: 0, FAULTY: 0 };
   for (const node of nodes) {
+    const held = countHeldAsFree(node);
     for (const gpu of node.devices ?? []) counts[gpu.state] += 1;
+    counts.FREE -= held;
+    counts.HELD += held;
     if (node.devices?.length || typeof node.gpusFree !== "number") continue;
     counts.FREE += node.gpusFree;
     counts.HELD += gpuTotal(node) - node.gpusFree;
   }
   return counts;
+}
+
+/** Return how many GPUs that are listed as FREE jobs hold: a server reads HELD on its own machine alone. */
+export function countHeldAsFree(node: NodeSummary): number {
+  const free = (node.devices ?? []).filter(({ state }) => state === "FREE").length;
+  return typeof node.gpusFree === "number" ? Math.max(0, free - node.gpusFree) : 0;
 }
 
 /** Return the GPUs of a node by type, and how many are free: "4 × T4, 3 free"; "" without GPUs. */

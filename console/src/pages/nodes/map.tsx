@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 
-import { describeGpuCounts, describeNotice, GPU_MEANINGS, GPU_SIGNS, gpuNote, isInstance, POLICY_MEANINGS } from "../../core/fleet";
+import { countHeldAsFree, describeGpuCounts, describeNotice, GPU_MEANINGS, GPU_SIGNS, gpuNote, isInstance, POLICY_MEANINGS } from "../../core/fleet";
 import { formatBytes, formatPlural, shortAccelerator } from "../../core/format";
 import { displayNameOf } from "../../net/job_names";
 import type { GpuSummary, NodeSummary } from "../../net/types";
@@ -73,6 +73,7 @@ function Gpus({ node }: { node: NodeSummary }) {
   const opened = useSignal("");
   const devices = node.devices ?? [];
   const gpu = devices.find(({ uuid }) => uuid === opened.value);
+  const held = countHeldAsFree(node);
   if (devices.length === 0) {
     return <p>{describeGpuCounts(node) || "No GPU"}</p>;
   }
@@ -83,6 +84,7 @@ function Gpus({ node }: { node: NodeSummary }) {
           <li key={gpu.uuid}><GpuTile gpu={gpu} onOpen={() => (opened.value = gpu.uuid)} /></li>
         ))}
       </ul>
+      {held > 0 && <p class="hint">Jobs hold {held} of the GPUs that are FREE here; only the server of that machine reports which.</p>}
       {gpu && <GpuDialog node={node.name} gpu={gpu} onClose={() => (opened.value = "")} />}
     </>
   );
