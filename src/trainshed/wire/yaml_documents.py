@@ -17,6 +17,8 @@ from trainshed.wire.text_nodes import (
     position_at,
 )
 
+#: Begins the message of a document with too many values.
+_EXPANDED: Final = "its aliases expand to over"
 #: The most values of a document with its aliases expanded; a job has hundreds.
 EXPANDED_MAX = 100_000
 
@@ -157,6 +159,8 @@ def _advice(text: str, error: yaml.MarkedYAMLError, mark: yaml.Mark | None) -> s
         return "; {{ }} is a template: put the value in its place"
     if any(line.lstrip().startswith("//") for line in lines):
         return "; a comment begins with #"
+    if _EXPANDED in f"{error.problem}":
+        return "; write fewer of the repeated values, and those without aliases"
     if "alias" in f"{error.context} {error.problem}":
         return "; put a value that begins with * or & in quotes"
     unspaced = next((match[1] for line in lines if (match := _NO_BLANK.match(line))), "")
@@ -221,5 +225,5 @@ class _Weights:
         if levels > DEPTH_MAX:
             raise _too_deep(node)
         if self._has_aliases and values > EXPANDED_MAX:
-            raise _at(node, f"its aliases expand to over {EXPANDED_MAX} values")
+            raise _at(node, f"{_EXPANDED} {EXPANDED_MAX} values")
         return _Weight(values, levels)

@@ -75,9 +75,8 @@ def display_name_is_short(context: RuleContext) -> Iterator[Violation]:
     length = len(context.submitted_spec.display_name)
     if length > DISPLAY_NAME_MAX:
         message = f"a display name of {length} characters is too long"
-        yield broken(
-            None, Field.DISPLAY_NAME, "display-name", message, f"at most {DISPLAY_NAME_MAX}"
-        )
+        accepted = f"at most {DISPLAY_NAME_MAX} characters"
+        yield broken(None, Field.DISPLAY_NAME, "display-name", message, accepted)
 
 
 def limits_are_possible(context: RuleContext) -> Iterator[Violation]:
