@@ -86,7 +86,10 @@ function show(view: EditorView, line: number, column: number): void {
 
 function handleOf(view: EditorView): EditorHandle {
   return {
-    setText: (text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, selection: { anchor: 0 }, scrollIntoView: true }),
+    setText: (text) => {
+      if (view.state.doc.toString() === text) return;
+      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, selection: { anchor: 0 }, scrollIntoView: true });
+    },
     jump: (line, column) => {
       show(view, line, column);
       view.focus();

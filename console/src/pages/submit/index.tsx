@@ -59,7 +59,11 @@ function useSubmitState() {
     const line = loaded.changedFrom ? firstChangedLine(loaded.changedFrom, loaded.text) : null;
     changed.value = line === null ? null : { line };
   };
-  return { text, location, project, about, requestId, editor, changed, load, ...attempt };
+  const onEditor = (handle: EditorHandle): void => {
+    editor.current = handle;
+    handle.setText(text.value); // a text that was loaded while the editor was being made
+  };
+  return { text, location, project, about, requestId, editor, onEditor, changed, load, ...attempt };
 }
 
 type SubmitState = ReturnType<typeof useSubmitState>;
@@ -112,7 +116,7 @@ export default function SubmitPage({ route }: { route: Route }) {
       <div class="columns">
         <div class="left">
           <Editor text={state.text.value} onText={(text) => (state.text.value = text)} problems={answer?.violations ?? []}
-            checkedText={check.last.value?.text ?? ""} shown={state.changed.value} onReady={(handle) => (state.editor.current = handle)} />
+            checkedText={check.last.value?.text ?? ""} shown={state.changed.value} onReady={state.onEditor} />
           <SubmitBar state={state} check={check} />
         </div>
         <div>
