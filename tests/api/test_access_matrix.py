@@ -241,7 +241,8 @@ def wrongly_noted(world, verb, path, who, answer):
     least = RULES[verb, path].split()[-1]
     changes = verb != "GET" and (is_ours or least == "submitter")
     changes = changes and not path.endswith((":check", ":dryRun"))
-    if not refused and not changes:
+    is_first_visit = (verb, path, who.text) == ("GET", "/trainshed/v1/signin", None)
+    if is_first_visit or (not refused and not changes):
         return noted
     if len(noted) != 1 or noted[0].address != "127.0.0.1":
         return [("noted", noted)]

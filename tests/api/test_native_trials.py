@@ -92,20 +92,20 @@ def refused(edge, path):
     return answer.json()["error"]["status"], answer.json()["error"]["message"]
 
 
-@pytest.mark.usefixtures("study")
 @pytest.mark.parametrize("token", ["reader", "demo", "admin"])
-def test_the_trials_tell_what_the_documents_leave_out(edge, token):
+def test_the_trials_tell_what_the_documents_leave_out(edge, store, study, token):
+    first, second, third = (str(uid_of(store, study, number)) for number in (1, 2, 3))
     headers = {"Authorization": f"Bearer {token}"}
     answer = edge.get(f"{JOB}/tune/trials", headers=headers)
     assert answer.status_code == 200
     assert answer.json() == {
         "trials": [
             {"number": 1, "state": "SUCCEEDED", "jobState": "CANCELLED", "stoppedEarly": True,
-             "step": 4, "metrics": {"accuracy": 0.75}, "parameters": {"lr": 0.5}},
+             "job": first, "step": 4, "metrics": {"accuracy": 0.75}, "parameters": {"lr": 0.5}},
             {"number": 2, "state": "INFEASIBLE", "jobState": "FAILED", "stoppedEarly": False,
-             "metrics": {}, "infeasibleReason": REASON, "parameters": {"lr": 0.5}},
+             "job": second, "metrics": {}, "infeasibleReason": REASON, "parameters": {"lr": 0.5}},
             {"number": 3, "state": "ACTIVE", "jobState": "RUNNING", "stoppedEarly": False,
-             "step": 1, "metrics": {"accuracy": 0.5}, "parameters": {"lr": 0.5}},
+             "job": third, "step": 1, "metrics": {"accuracy": 0.5}, "parameters": {"lr": 0.5}},
         ]
     }  # fmt: skip
 
