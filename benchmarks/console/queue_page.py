@@ -76,10 +76,10 @@ def changing(server: Server) -> Iterator[dict[str, float]]:
 
 
 def _change(server: Server, committed: dict[str, float], is_over: threading.Event) -> None:
-    began = time.monotonic()
     with server.client() as client:
         page = client.call("GET", f"/trainshed/v1/projects/{PROJECT}/jobs?open=true&pageSize=5000")
         older = [str(row["name"]) for row in page["jobs"]]
+        began = time.monotonic()
         while not is_over.is_set():
             name = f"seen-{len(committed)}"
             document: Json = {**simple(0), "displayName": name}
@@ -95,8 +95,8 @@ def _sightings(page: Page, committed: dict[str, float], seconds: float) -> list[
 
     A job without a row counts as LATE_S.
     """
+    page.evaluate("window.measured.isWatching = true")  # waits while the page reads its list
     first = len(committed)
-    page.evaluate("window.measured.isWatching = true")
     page.wait_for_timeout(seconds * 1000)
     last = len(committed)
     page.wait_for_timeout(LATE_S * 1000)
