@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from statistics import fmean
 from time import monotonic, thread_time
 from typing import Any, Final
 
@@ -39,6 +40,8 @@ PENDING_MAX: Final = 64
 PENDING_BYTES_MAX: Final = 1 << 19
 #: Seconds without an event after which a comment is sent: proxies end silent connections.
 COMMENT_S: Final = 15.0
+#: The pause follows the mean cost of so many looks: one costly look delays few changes.
+LOOKS_AVERAGED: Final = 8
 #: Seconds between two checks of a token; its streams end within 2 s.
 CHECK_S: Final = 1.5
 #: The most seconds that a reader may leave the connection full.
@@ -185,10 +188,15 @@ class ChangeStreams:
 
     async def _look_on(self) -> None:
         """Look again and again while there are streams."""
+        costs_s: deque[float] = deque(maxlen=LOOKS_AVERAGED)
         try:
+            self._is_new.clear()
+            await self._look()
+            await self._pause(PAUSE_S_MIN)  # the first look costs more than those that follow
             while self._streams:
                 self._is_new.clear()
-                await self._pause(pause_after(await self._look()))
+                costs_s.append(await self._look())
+                await self._pause(pause_after(fmean(costs_s)))
         finally:
             self._looking, self._looked = None, frozenset()
             self._looks.forget()

@@ -12,7 +12,7 @@ from typing import Final
 PAUSE_S_MIN: Final = 0.5
 PAUSE_S_MAX: Final = 10.0
 #: The most time that looks take, as a share of all time.
-LOOKING_SHARE: Final = 0.03
+LOOKING_SHARE: Final = 0.045
 #: The cost of a look is at most so many times its own processor time.  It is more than that time
 #: because a database has a part in it; the time that a look waits for other threads is no cost.
 WALL_MAX: Final = 1.5
