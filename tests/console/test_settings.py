@@ -30,7 +30,6 @@ def test_a_token_is_shown_once_and_its_browser_is_out_when_it_is_revoked(simulat
     row.get_by_role("button", name="Revoke").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
     expect(row).to_contain_text("revoked")
-    guest.get_by_role("link", name="Nodes").click()
     expect(guest.get_by_role("dialog", name="Your sign-in has ended")).to_be_visible()
     take_picture(guest, "signed-out")
     page.goto("/console/settings?tab=audit")
