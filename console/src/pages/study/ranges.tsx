@@ -17,7 +17,8 @@ export function RangeFields({ axes, ranges, onRanges }: RangeProps) {
   const without = (id: string): Ranges => Object.fromEntries(Object.entries(ranges).filter(([other]) => other !== id));
   return (
     <details class="ranges">
-      <summary>Ranges{count > 0 ? ` (${count})` : ""} {count > 0 && <button type="button" class="link" onClick={(event) => (event.preventDefault(), onRanges({}))}>remove all</button>}</summary>
+      <summary>Ranges{count > 0 ? ` (${count})` : ""}</summary>
+      {count > 0 && <button type="button" class="link" onClick={() => onRanges({})}>remove all</button>}
       <div class="range-fields">
         {axes.map((axis) => (
           <fieldset key={axis.id}>
