@@ -6,6 +6,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Final
 
+from trainshed.engines.supervise.record.segments import SEGMENT_BYTES_MAX
 from trainshed.model.log_line import LOG_FOLDER, LogLine, encode, segment_name
 
 #: Lines of a segment; a supervisor's segments have about as many short ones.
@@ -30,8 +31,10 @@ def write_log(folder: Path, lines: Iterable[LogLine]) -> None:
 
 
 def append_lines(folder: Path, lines: Iterable[LogLine]) -> None:
-    """Append lines to the last segment."""
+    """Append lines to the last segment, or to a new one when the last is full."""
     newest = max(folder.iterdir())
+    if newest.stat().st_size >= SEGMENT_BYTES_MAX:
+        newest = folder / segment_name(int(newest.stem) + 1)
     with newest.open("ab") as file:
         file.write(b"".join(map(encode, lines)))
 
