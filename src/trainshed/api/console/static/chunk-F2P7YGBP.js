@@ -1,0 +1,1 @@
+import{d as t}from"./chunk-KNGPIUMO.js";import{n as l}from"./chunk-RVDWBWPE.js";function g({label:r,value:i,list:o,onChoose:u,...a}){let n=t(null),s=e=>{n.value=null,u(e.trim())};return l("input",{...a,list:o,"aria-label":r,value:n.value??i,onInput:e=>n.value=e.currentTarget.value,onChange:e=>s(e.currentTarget.value)})}export{g as a};

@@ -1,0 +1,1 @@
+import{n as l}from"./chunk-RVDWBWPE.js";function i({label:n,value:t,options:o,onChoose:r}){return l("select",{"aria-label":n,value:t,onChange:e=>r(e.currentTarget.value),children:o.map(([e,a])=>l("option",{value:e,children:a},e))})}export{i as a};
