@@ -17,7 +17,7 @@ _JOB: Final = re.compile(rf"projects/[^\s,;/]+/(?:locations/[^\s,;/]+/)?(?:{_COL
 
 @dataclass(frozen=True, slots=True)
 class JobTitles:
-    """The titles of jobs, as the console shows them; the server is asked once for each."""
+    """The titles of jobs, as the console shows them; a job is read from the server once."""
 
     server: Server
     _titles: dict[str, str] = field(default_factory=dict, init=False)

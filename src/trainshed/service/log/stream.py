@@ -177,7 +177,7 @@ class LogCursor:
         self._seq: int | None = None
         """The seq of the last event that was read; None: none yet."""
         self.examined_ns: int | None = None
-        """The stamp until which ``skip_in_turns`` went back; None if it is at its place."""
+        """The stamp until which ``skip_in_turns`` went back; None if it was not stopped early."""
         self.until_ns: int | None = None
         """The stamp until which the last read was complete; None if it reached the end."""
         self.has_all = False

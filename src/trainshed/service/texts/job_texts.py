@@ -105,7 +105,7 @@ class JobTexts:
         return self._check(project, text, location)
 
     def _warm_up(self, project: ProjectId) -> None:
-        """Read the price lists, the installed packages and the fleet, which are kept in memory."""
+        """Read the price lists, the installed packages and the fleet into memory."""
         self._judge(project, read_job_text(_WARMING_TEXT, _WARMING_REGION))
         PriceList(region=_WARMING_REGION).of([Machines(count=1, machine_type=_WARMING_MACHINE)])
         self.starts.forecasts.can_tell()
