@@ -164,7 +164,8 @@ class Cluster:
         self._kill([pid for pid in self._list_processes() if cgroup in _read(pid, "cgroup")])
 
     def crash_daemon(self, node: str) -> None:
-        """Its slurmd ends; steps and their programs live on."""
+        """End slurmd of a node, once it has written its pid; steps and their programs live on."""
+        self.wait_for(lambda: self._daemon_of(node))
         self._kill([self._daemon_of(node)])
 
     def processes_of(self, node: str) -> list[int]:
@@ -234,13 +235,16 @@ class Cluster:
         names = {pid: _name(pid) for pid in self._list_processes()}
         if "slurmctld" not in names.values():
             self.start_controller()
-        alive = {node for pid in names for node in self.nodes if pid == self._daemon_of(node)}
+        alive = {node for node in self.nodes if self._daemon_of(node) in names}
         for node in set(self.nodes) - alive:
             self.start_node(node, wait=False)
 
-    def _daemon_of(self, node: str) -> int:
+    def _daemon_of(self, node: str) -> int | None:
+        """Return the pid that slurmd of a node has written; None: it has written none yet."""
         path = self.folder / "run" / f"slurmd.{node}.pid"
-        return int(path.read_text()) if path.exists() else 0
+        with suppress(FileNotFoundError, ValueError):  # ValueError: it is still empty
+            return int(path.read_text())
+        return None
 
     def wait_for(self, true: Callable[[], object], seconds: float = DEADLINE_S) -> None:
         deadline = time.monotonic() + seconds
@@ -327,6 +331,7 @@ class Cluster:
         return [pid for pid in pids if pid != self._holder.pid and own == _network(pid)]
 
     def _kill(self, pids: Sequence[int], signum: int = signal.SIGKILL) -> Sequence[int]:
+        assert min(pids, default=1) > 0, "a signal to 0 or below ends the tests themselves"
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signum)

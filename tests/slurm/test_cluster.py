@@ -1,8 +1,11 @@
 """The cluster of the tests is one: it places, it gives GPUs, it loses nodes, and it ends."""
 
+import os
+import signal
+
 import pytest
 
-from slurm.cluster import running_cluster
+from slurm.cluster import Cluster, Settings, running_cluster
 
 SCRIPT = """#!/bin/sh
 srun --export=ALL /bin/sh -c 'echo "$SLURMD_NODENAME $CUDA_VISIBLE_DEVICES"; exec sleep 300'
@@ -20,6 +23,38 @@ def submit(cluster, *flags):
 
 def has_lines(output, count=1):
     return output.exists() and len(output.read_text().splitlines()) >= count
+
+
+@pytest.fixture
+def signals(monkeypatch):
+    """The signals that would have been sent."""
+    sent = []
+    monkeypatch.setattr(os, "kill", lambda *words: sent.append(words))
+    return sent
+
+
+def test_a_crash_waits_until_the_daemon_has_written_its_pid(tmp_path, monkeypatch, signals):
+    """Without a file it took 0 for the pid, and killed the tests and their shell."""
+    cluster = Cluster(tmp_path, Settings(nodes=1))
+    pid_file = tmp_path / "run" / f"slurmd.{cluster.nodes[0]}.pid"
+    pid_file.parent.mkdir()
+
+    def write_it_in_parts(is_there):
+        for text in ("", "4711\n"):
+            assert not is_there()
+            pid_file.write_text(text)
+        assert is_there()
+
+    monkeypatch.setattr(cluster, "wait_for", write_it_in_parts)
+    cluster.crash_daemon(cluster.nodes[0])
+    assert signals == [(4711, signal.SIGKILL)]
+
+
+@pytest.mark.parametrize("pid", [0, -1])
+def test_no_signal_goes_to_a_group_of_processes(tmp_path, signals, pid):
+    with pytest.raises(AssertionError):
+        Cluster(tmp_path, Settings(nodes=1))._kill([pid])
+    assert not signals
 
 
 def test_a_gang_runs_on_nodes_with_devices(cluster):

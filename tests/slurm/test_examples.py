@@ -10,7 +10,7 @@ import pytest
 from e2e import fleet
 from e2e.fleet import BUCKET
 from e2e.interrupting import torch_job
-from e2e.support import ml_job, native, serving, submit
+from e2e.support import ml_job, native, serving, submit, wait_until
 from examples.cluster import EXAMPLES, needs
 from slurm.support import on_cluster
 
@@ -73,7 +73,7 @@ def test_torch_resume_ends_with_the_same_bits_though_its_node_dies(server, here,
     training = torch_job(server, "node_dies_1", STEPS, STEP_S)
     fleet.running(server, training.name)
     training.wait_until(lambda: any(training.checkpoints.glob("checkpoint-*")))
-    dead = native(server, training.name)["replicas"][0]["node"]
+    dead = wait_until(lambda: native(server, training.name)["replicas"][0]["node"])
     cluster.kill_node(dead)
     fleet.running(server, training.name, 2)
     assert training.weights() == straight

@@ -24,8 +24,8 @@ def server(cluster, tmp_path):
 
 
 def node_of(server, name):
-    """Where the primary of a job runs."""
-    return native(server, name)["replicas"][0]["node"]
+    """Return where the primary of a job runs, once the server has noted it."""
+    return wait_until(lambda: native(server, name)["replicas"][0]["node"])
 
 
 def test_a_job_outlives_its_server(server, cluster):
