@@ -35,10 +35,18 @@ def test_it_waits_with_the_words_of_slurm(world):
     assert observations[0].phase is Phase.WAITING
 
 
-def test_where_it_is_placed_is_said(world):
-    engine = begun(world)
-    seats = eventually(lambda: engine.observe([KEY])[0].placed)
-    assert seats == (Seat(role=Role.PRIMARY, index=0, node="n1", engine="slurm"),)
+def test_where_it_is_placed_is_said_once_by_the_claim(world):
+    """squeue lists nodes before a job has them all, and fewer of them while it ends."""
+    engine = launched(world)
+    world.slurm.set("1", "RUNNING", nodes="n9")
+    until(engine, Phase.STARTING)
+    assert not engine.observe([KEY])[0].placed
+    world.begin()
+    seats = (Seat(role=Role.PRIMARY, index=0, node="n1", engine="slurm"),)
+    assert eventually(lambda: engine.observe([KEY])[0].placed) == seats
+    world.slurm.set("1", "COMPLETING", nodes="")
+    world.record(exit_of(0))
+    assert until(engine, Phase.ENDED).placed == seats
 
 
 def test_suspended_it_stands_still(world):

@@ -21,7 +21,7 @@ from trainshed.engines.slurm.states import OVER, SlurmState
 from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.warden.protocol import ENDS_PROCESSES
 from trainshed.model.attempt import AttemptKey, Loss, Outcome, ReplicaExit
-from trainshed.model.explanation import Reason
+from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.roles import Role
 
 KEY = AttemptKey(4611686018427387904, 2)
@@ -131,7 +131,17 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
         (facts("PENDING", **KILLED), REQUEUED, Unknown()),
         # it has its nodes
         (facts("RUNNING", **BEGUN), Memory(), Runs()),
-        (facts("CONFIGURING"), Memory(), Runs()),
+        (
+            facts("CONFIGURING"),
+            Memory(),
+            Runs(
+                Explanation(
+                    Reason.NOT_STARTING,
+                    "Slurm boots or prepares n1 for the job (Slurm job 7 is CONFIGURING)",
+                    ("n1",),
+                )
+            ),
+        ),
         (facts("TELEPORTING", **BEGUN), Memory(), Unknown()),
         # Slurm does not show its job
         (facts(job="", number=0), Memory(), Unknown()),

@@ -56,6 +56,8 @@ class SlurmAttempt:
     """The state of the folder and the number of the answer at the last observation."""
     _last: Observation | None = None
     _knows_claimant: bool = False
+    _nodes: list[tuple[str, ...]] = field(default_factory=list)
+    """The nodes of each part, from the claim; empty: no job has the claim yet."""
     _memory: Memory = field(default_factory=Memory)
     _moments: Moments = field(default_factory=Moments)
 
@@ -120,9 +122,7 @@ class SlurmAttempt:
             if observation.phase not in {Phase.ENDED, Phase.LOST}:
                 self._last = observation
                 return observation
-            # a short attempt may end before the first answer that lists its nodes
-            observation = self._add_seats(observation, attempt_files.read_nodes(self.folder))
-            self.final = observe.with_report(observation, self.folder)
+            self.final = observe.with_report(self._add_seats(observation), self.folder)
         return self.final
 
     def _read(self) -> None:
@@ -161,7 +161,7 @@ class SlurmAttempt:
             decision = proof.decide_state(facts, self._memory)
         if isinstance(decision, GiveUp):
             decision = self._give_up(decision.why)
-        return self._perform(decision, facts.rows)
+        return self._perform(decision)
 
     def _read_facts(
         self, answer: LastAnswer, find_silent_nodes: Callable[[], frozenset[str]]
@@ -205,12 +205,12 @@ class SlurmAttempt:
             has_decided=self.records.decided is not None,
         )
 
-    def _perform(self, decision: Decision, rows: Sequence[SlurmJob]) -> Observation:
+    def _perform(self, decision: Decision) -> Observation:
         """Store the decision, and return it as an observation."""
         if isinstance(decision, Waits):
             return Observation(key=self.key, phase=Phase.WAITING, waits=decision.waits)
         if isinstance(decision, Runs):
-            return self._report_running(rows)._replace(waits=decision.waits)
+            return self._report_running()._replace(waits=decision.waits)
         if isinstance(decision, Recorded):
             return observe.compose_observation(self.key, self.records)
         if isinstance(decision, Over):
@@ -226,21 +226,26 @@ class SlurmAttempt:
             attempt_files.keep_end(self.folder, decision.end)
         return compose_end(self.key, self.folder, self.records, decision.end)
 
-    def _report_running(self, rows: Sequence[SlurmJob]) -> Observation:
+    def _report_running(self) -> Observation:
         """Return the observation from the records, but without their end, which may not count."""
         observation = observe.compose_observation(self.key, replace(self.records, ended=None))
-        return self._add_seats(observation, [row.nodes for row in rows])
+        return self._add_seats(observation)
 
-    def _add_seats(self, observation: Observation, nodes: list[tuple[str, ...]]) -> Observation:
+    def _add_seats(self, observation: Observation) -> Observation:
+        """Add the nodes of the replicas, once a job has the claim, which lists all of them.
+
+        squeue lists nodes late, and fewer of them while a job ends.
+        """
         kept_from = self.submitted.kept if self.submitted else 0
         how = holding.describe(kept_from, self.job)
-        return observation._replace(placed=self._list_seats(nodes), placed_how=how)
+        return observation._replace(placed=self._list_seats(), placed_how=how)
 
-    def _list_seats(self, nodes: list[tuple[str, ...]]) -> tuple[Seat, ...]:
+    def _list_seats(self) -> tuple[Seat, ...]:
         """List the node of each replica, from the nodes of the parts."""
         parts = self.submitted.parts if self.submitted else ()
+        self._nodes = self._nodes or attempt_files.read_nodes(self.folder)
         # parts of a packed allocation share its nodes
-        nodes *= len(parts) if len(nodes) == 1 else 1
+        nodes = self._nodes * (len(parts) if len(self._nodes) == 1 else 1)
         placements = attempt_files.spread(parts, nodes)
         return tuple(
             Seat(role=role, index=index, node=node, engine=self.engine)

@@ -305,9 +305,7 @@ class SlurmEngine:
 
     def _find_silent_nodes(self) -> frozenset[str]:
         """List the nodes that Slurm cannot reach; the state of jobs on these nodes is unknown."""
-        rows = self._poller.cluster.nodes
-        silent_states = {"*", "NOT_RESPONDING", "NO_RESPOND"}
-        return frozenset(row.name for row in rows if silent_states.intersection(row.state))
+        return frozenset(node.name for node in self._poller.cluster.nodes if nodes.is_silent(node))
 
     def _describe_attempt(self, key: AttemptKey, rows: Sequence[SlurmJob]) -> ListedAttempt:
         """Describe an attempt from its folder and from Slurm; a job that may run is alive."""

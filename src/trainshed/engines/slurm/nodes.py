@@ -11,8 +11,15 @@ _MIB_PER_GB: Final = 1024
 #: A node whose state has one of these words accepts no new jobs.
 _CLOSED: Final = frozenset(
     {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "FUTURE", "INVAL",
-     "INVALID_REG", "MAINT", "MAINTENANCE", "NOT_RESPONDING", "NO_RESPOND", "POWERED_DOWN",
-     "POWERING_DOWN", "REBOOT", "UNKNOWN", "*"}
+     "INVALID_REG", "MAINT", "MAINTENANCE", "REBOOT", "UNKNOWN"}
+)  # fmt: skip
+#: A node whose state has one of these words does not answer Slurm.
+_SILENT: Final = frozenset({"NOT_RESPONDING", "NO_RESPOND", "*"})
+#: Slurm has switched such a node off or restarts it, so its silence is expected.  Slurm boots a
+#: node that is off when a job needs it.
+_SWITCHED: Final = frozenset(
+    {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP", "REBOOT_ISSUED",
+     "~", "#", "%", "!"}
 )  # fmt: skip
 
 
@@ -72,8 +79,13 @@ def fleet(cluster: ClusterState, policy: FleetPolicy) -> Sequence[Node]:
 
 
 def is_open(node: SlurmNode) -> bool:
-    """Return whether a node accepts new jobs."""
-    return not _CLOSED.intersection(node.state)
+    """Return whether a node accepts new jobs, if necessary after it has booted."""
+    return not (_CLOSED.intersection(node.state) or is_silent(node))
+
+
+def is_silent(node: SlurmNode) -> bool:
+    """Return whether Slurm cannot reach a node that should run: its jobs have an unknown state."""
+    return bool(_SILENT.intersection(node.state)) and not _SWITCHED.intersection(node.state)
 
 
 def _convert_node(cluster: ClusterState, node: SlurmNode, policy: FleetPolicy) -> Node:

@@ -120,7 +120,7 @@ def nodes(text: str) -> Iterator[SlurmNode]:
             state = fields.get("State", "UNKNOWN").upper()
             yield SlurmNode(
                 name=fields["NodeName"],
-                state=tuple(re.findall(r"[A-Z_]+|\*", state)),
+                state=tuple(re.findall(r"[A-Z_]+|[*~#%!]", state)),
                 cpus=_parse_number(fields.get("CPUEfctv") or fields.get("CPUTot")),
                 memory_mib=_parse_number(fields.get("RealMemory"))
                 - _parse_number(fields.get("MemSpecLimit")),

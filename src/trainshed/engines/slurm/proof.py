@@ -11,7 +11,7 @@ a cancellation by another user, or a time limit.  So an end by a signal that thi
 order is believed only when Slurm has reported how the job ended.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -193,9 +193,15 @@ def _judge_started(facts: SlurmFacts) -> Decision:
         return Unknown(states.explain_unreachable(facts.key, facts.silent))
     if facts.state is SlurmState.UNKNOWN:
         return Unknown()
-    return Runs(
-        states.explain_suspended(facts.rows) if facts.state is SlurmState.SUSPENDED else None
-    )
+    explain = _EXPLAIN_STARTED.get(facts.state) if facts.state else None
+    return Runs(explain(facts.rows) if explain else None)
+
+
+#: Why a job that has nodes does not run.
+_EXPLAIN_STARTED: Final[Mapping[SlurmState, Callable[[Sequence[SlurmJob]], Explanation]]] = {
+    SlurmState.STARTING: states.explain_starting,
+    SlurmState.SUSPENDED: states.explain_suspended,
+}
 
 
 def _judge_missing(facts: SlurmFacts, memory: Memory) -> Decision:

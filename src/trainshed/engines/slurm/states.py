@@ -68,6 +68,8 @@ OVER: Final = frozenset(
         SlurmState.NODE_LOST,
     }
 )
+#: The most nodes that a sentence names.
+_NAMED_MAX: Final = 8
 #: States that change soon.
 MOVING: Final = frozenset({SlurmState.STARTING, SlurmState.ENDING, SlurmState.REQUEUED})
 
@@ -118,6 +120,16 @@ def explain_suspended(rows: Sequence[SlurmJob]) -> Explanation:
     """Explain a job that was suspended in Slurm."""
     text = f"the Slurm job {rows[0].id} is suspended; `scontrol resume {rows[0].id}` resumes it"
     return Explanation(reason=Reason.HELD, message=text)
+
+
+def explain_starting(rows: Sequence[SlurmJob]) -> Explanation:
+    """Explain a job whose nodes Slurm prepares; a cloud node that is off boots first."""
+    names = [name for row in rows for name in row.nodes]
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    nodes = f"{', '.join(names[:_NAMED_MAX])}{more}" if names else "its nodes"
+    state = rows[0].state
+    text = f"Slurm boots or prepares {nodes} for the job (Slurm job {rows[0].id} is {state})"
+    return Explanation(reason=Reason.NOT_STARTING, message=text, blockers=tuple(names[:10]))
 
 
 def explain_unreachable(key: AttemptKey, nodes: Collection[str]) -> Explanation:
