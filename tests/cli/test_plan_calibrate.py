@@ -74,13 +74,14 @@ def calibrate(tmp_path, monkeypatch, capsys):
 
 
 def test_steps_are_seen_by_the_lines_that_tell_them(calibrate):
-    model = ("--batch", "32", "--params", "1e6", "--stream-gbps", "0.19")
+    model = ("--batch", "32", "--accumulation", "4", "--params", "1e6", "--stream-gbps", "0.19")
     code, out, _ = calibrate(STEPS, *PATTERN, *model, "--runs", "A")
     assert code == 0
     calibration = read(Path("calibration.toml").read_text())
     assert [run.link_bytes for run in calibration.of(RunKind.LINK)] == [pytest.approx(23.75e6)]
     (run,) = calibration.of(RunKind.COMPUTE)
     assert run.steps >= 1
+    assert (run.micro_batches, calibration.training.micro_batches) == (4, 4)
     assert run.step_s > 0  # how long it is: tests/workbench/test_step_lines.py
     assert calibration.training.gradient_bytes == 4e6
     assert calibration.fitted.values["compute_s"] > 0
@@ -92,6 +93,7 @@ def test_steps_are_seen_by_the_trainer_library(calibrate):
     calibration = read(Path("calibration.toml").read_text())
     assert code == 0
     assert [(run.kind.value, run.accelerators) for run in calibration.runs] == [("A", 1), ("C", 2)]
+    assert all(1e6 < run.memory_bytes < calibration.host.memory_bytes for run in calibration.runs)
 
 
 @pytest.mark.parametrize(

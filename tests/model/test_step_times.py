@@ -5,6 +5,13 @@ import pytest
 from trainshed.model.step_times import VERSION, step_times_of
 
 
+def test_micro_batches_and_memory_are_read():
+    document = {"micro_batches": 4, "host_bytes": 2e9, "device_bytes": 5e9}
+    times = step_times_of({**report(state_bytes=1e9, device="cuda"), **document})
+    assert (times.micro_batches, times.state_bytes) == (4, 1e9)
+    assert (times.host_bytes, times.device_bytes, times.device) == (2e9, 5e9, "cuda")
+
+
 def report(**model):
     return {"version": VERSION, "steps": 40, "first": [], "recent": [], "model": model}
 

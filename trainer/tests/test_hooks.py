@@ -49,6 +49,7 @@ class Size:
     def element_size(self): return 4
 class SGD:
     param_groups = [{"params": [Size(30), Size(12)]}]
+    state = {1: {"momentum": Size(42), "step": 7}}
     def step(self):
         for hook in HOOKS:
             hook(self, (), {})
@@ -72,6 +73,12 @@ class Model:
         if self.inner: self.inner(batch)
 """
 
+#: As much of its automatic differentiation.
+AUTOGRAD = """\
+def backward(loss=None):
+    if loss: loss()
+"""
+
 #: As much of its loaders.
 LOADERS = """\
 import torch.nn.modules.module as m
@@ -93,8 +100,12 @@ class EpochIterator:
 CALLBACKS = """\
 class Weight:
     shape = (4, 5)
+class Optimizer:
+    gradient_accumulation_steps = None
+    variables = [Weight(), Weight()]
 class Model:
     trainable_variables = [Weight()]
+    optimizer = Optimizer()
 class CallbackList:
     model = Model()
     def on_train_batch_end(self, batch, logs=None): pass
@@ -114,6 +125,7 @@ class Hooks(unittest.TestCase):
             ("torch/optim/__init__.py", ""),
             ("torch/optim/optimizer.py", OPTIMIZER),
             ("torch/nn/modules/module.py", MODULES),
+            ("torch/autograd/__init__.py", AUTOGRAD),
             ("torch/utils/data/dataloader.py", LOADERS),
             ("keras/__init__.py", "__version__ = '3'"),
             ("keras/src/trainers/epoch_iterator.py", KERAS),
@@ -149,7 +161,51 @@ class Hooks(unittest.TestCase):
         report = self.written()
         self.assertEqual(report["steps"], 4)
         model = {"parameters": 42, "largest": 30, "gradient_bytes": 168, "stack": "torch 2.9"}
-        self.assertEqual(report["model"], model)
+        state = {"device": "cpu", "state_bytes": 3 * 168}
+        self.assertEqual(report["model"], {**model, **state})
+        self.assertGreater(report["host_bytes"], 1e6)
+        self.assertEqual((report["device_bytes"], report["micro_batches"]), (0, 0))
+
+    #: A step has three backward passes, and its loader returns so many batches.
+    BACKWARD = (
+        "import torch, torch.autograd as a, torch.optim.optimizer as o\n"
+        "import torch.utils.data.dataloader as d, torch.nn.modules.module as m\n"
+        "sgd, data = o.SGD(), d._BaseDataLoaderIter(m.Batch())\n"
+        "for _ in range(5):\n"
+        "    for number in range(3):\n"
+        "        if number < {batches}: next(data)\n"
+        "        a.backward()\n"
+        "    sgd.step()\n"
+    )
+
+    def test_batches_whose_gradients_are_added_up_are_micro_batches_of_a_step(self) -> None:
+        for batches, micro_batches in ((0, 3), (1, 1), (3, 3)):
+            with self.subTest(batches=batches):
+                program = self.BACKWARD.format(batches=batches)
+                self.run_program(program, TRAINSHED_STEPS="hooks")
+                report = self.written()
+                self.assertEqual((report["steps"], report["micro_batches"]), (4, micro_batches))
+
+    def test_a_checkpointed_layer_makes_no_micro_batch(self) -> None:
+        self.run_program(
+            "import torch.autograd as a, torch.optim.optimizer as o\n"
+            "sgd = o.SGD()\n"
+            "for _ in range(5): a.backward(a.backward); sgd.step()\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        self.assertEqual(self.written()["micro_batches"], 1)
+
+    def test_memory_of_a_device_is_reported(self) -> None:
+        self.run_program(
+            "import torch, torch.optim.optimizer as o\n"
+            "o.Size.is_cuda = True\n"
+            "torch.cuda.max_memory_allocated = lambda device: 5e9\n"
+            "sgd = o.SGD()\n"
+            "for _ in range(5): sgd.step()\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        report = self.written()
+        self.assertEqual((report["device_bytes"], report["model"]["device"]), (5e9, "cuda"))
 
     def test_nothing_is_hooked_where_nobody_asked(self) -> None:
         self.run_program(self.STEPS)
@@ -363,6 +419,18 @@ class Hooks(unittest.TestCase):
         report = self.written()
         self.assertEqual((report["steps"], report["samples"]), (9, 72))
         self.assertEqual(report["model"]["parameters"], 20)
+        self.assertEqual(report["model"]["state_bytes"], 4 * 4 * 20)
+
+    def test_batches_that_keras_adds_up_are_one_step(self) -> None:
+        self.run_program(
+            f"{self.KERAS}CallbackList.model.optimizer.gradient_accumulation_steps = 4\n"
+            "callbacks = CallbackList()\n"
+            "for batch in range(42): callbacks.on_train_batch_end(batch)\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        report = self.written()
+        self.assertEqual((report["steps"], report["samples"]), (9, 9 * 4 * 8))
+        self.assertEqual(report["micro_batches"], 4)
 
     KERAS = (
         "from keras.src.callbacks.callback_list import CallbackList\n"

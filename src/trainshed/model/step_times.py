@@ -47,6 +47,16 @@ class StepTimes:
     """The size of one step's gradients, in bytes; 0 if unknown."""
     stack: str = ""
     """The name and version of the training framework; empty if unknown."""
+    device: str = ""
+    """``cpu`` or ``cuda``: where the parameters are; empty if unknown."""
+    micro_batches: int = 0
+    """The micro batches of a step (gradient accumulation); 0 if no hook has counted them."""
+    state_bytes: float = 0.0
+    """The bytes of parameters, gradients and the optimizer's state; 0 if unknown."""
+    host_bytes: float = 0.0
+    """The most memory of the host that the process had in use; 0 if unknown."""
+    device_bytes: float = 0.0
+    """The most memory of its device that the process had in use; 0 if unknown."""
 
 
 def step_times_of(document: object) -> StepTimes:
@@ -70,6 +80,11 @@ def step_times_of(document: object) -> StepTimes:
         largest=_number(model, "largest"),
         gradient_bytes=_number(model, "gradient_bytes"),
         stack=_drop_unprintable(str(model.get("stack") or "")[:_NAME_MAX]),
+        device=_drop_unprintable(str(model.get("device") or "")[:_NAME_MAX]),
+        micro_batches=int(_number(document, "micro_batches")),
+        state_bytes=_number(model, "state_bytes"),
+        host_bytes=_number(document, "host_bytes"),
+        device_bytes=_number(document, "device_bytes"),
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from trainshed.catalog.accelerators import known_accelerators
+from trainshed.catalog.accelerators import AcceleratorType, known_accelerators
 from trainshed.catalog.catalog import Catalog, fitting_counts
 from trainshed.catalog.machines import MachineType, known_machines
 from trainshed.model.job import ReplicaGroup
@@ -10,6 +10,7 @@ from trainshed.planning.scaling.cluster import HostKind
 
 CPU: Final = "CPU"
 _GIGA: Final = 1e9
+_GIB: Final = 2.0**30
 
 
 def kind_of(group: ReplicaGroup, catalog: Catalog) -> HostKind:
@@ -71,4 +72,12 @@ def host_kind(
         inside_bytes=accelerator.inside_gbytes * _GIGA if accelerator and count > 1 else 0.0,
         network=accelerator.network if accelerator else "tcp",
         network_gbps=gbps,
+        memory_bytes=_memory_bytes(accelerator, machine),
     )
+
+
+def _memory_bytes(accelerator: AcceleratorType | None, machine: MachineType | None) -> float:
+    """Return the memory of one accelerator, or of a host whose processors train."""
+    if accelerator is not None:
+        return (accelerator.memory_gib or 0.0) * _GIB
+    return (machine.memory_gb or 0.0) * _GIGA if machine else 0.0

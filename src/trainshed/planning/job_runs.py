@@ -9,7 +9,7 @@ from typing import Any, Final
 from trainshed.catalog.catalog import Catalog
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Role
-from trainshed.planning.host_kinds import kind_of
+from trainshed.planning.host_kinds import CPU, kind_of
 from trainshed.planning.planned_jobs import trainers_of
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
@@ -44,7 +44,7 @@ def job_run(spec: JobSpec, steps: Mapping[str, Any], catalog: Catalog, date: str
         return None
     (host,) = kinds
     hosts = sum(group.count for group in groups)
-    run = _run(steps, hosts, host.per_host, date)
+    run = _run(steps, hosts, host, date)
     parameters = float(steps.get("parameters") or 0.0)
     training = Training(
         model=(groups[0].program and groups[0].program.module) or "",
@@ -52,19 +52,24 @@ def job_run(spec: JobSpec, steps: Mapping[str, Any], catalog: Catalog, date: str
         largest=float(steps.get("largest") or 0.0),
         gradient_bytes=float(steps.get("gradient_bytes") or parameters * _BYTES),
         batch_per_accelerator=run.batch_per_accelerator or 1.0,
+        micro_batches=run.micro_batches,
+        state_bytes=float(steps.get("state_bytes") or 0.0),
         stack=str(steps.get("stack") or ""),
     )
     model = _digest([training.parameters, training.stack])
     return JobRun(training=training, host=host, run=run, key=f"{trainer}-{model}")
 
 
-def _run(steps: Mapping[str, Any], hosts: int, per_host: int, date: str) -> Run:
+def _run(steps: Mapping[str, Any], hosts: int, host: HostKind, date: str) -> Run:
     """Return the run; ``steps`` counts the samples of one replica, which is one host."""
+    memory = "host_bytes" if host.accelerator == CPU else "device_bytes"
     return Run(
         kind=RunKind.JOB,
-        accelerators=hosts * per_host,
+        accelerators=hosts * host.per_host,
         hosts=hosts,
-        batch_per_accelerator=_rounded(steps["samples_per_s"] * steps["step_s"] / per_host),
+        batch_per_accelerator=_rounded(steps["samples_per_s"] * steps["step_s"] / host.per_host),
+        micro_batches=steps.get("micro_batches") or 1,
+        memory_bytes=float(steps.get(memory) or 0.0),
         steps=steps["steps"],
         step_s=steps["step_s"],
         step_s_p10=steps["step_s_p10"],

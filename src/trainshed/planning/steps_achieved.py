@@ -75,6 +75,10 @@ class StepsAchieved:
             "parameters": self.times.parameters,
             "largest": self.times.largest,
             "gradient_bytes": self.times.gradient_bytes,
+            "micro_batches": self.times.micro_batches,
+            "state_bytes": self.times.state_bytes,
+            "host_bytes": self.times.host_bytes,
+            "device_bytes": self.times.device_bytes,
         }
 
 

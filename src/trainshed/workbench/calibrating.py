@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from trainshed.catalog.accelerators import known_accelerators
+from trainshed.catalog.accelerators import AcceleratorType, known_accelerators
 from trainshed.engines.local.devices.find import devices
 from trainshed.engines.local.machine import accelerator_of
 from trainshed.model.faults import EngineFault, UsageFault
@@ -57,6 +57,8 @@ class CalibrateRequest:
     limits: RunLimits
     step_pattern: str | None
     batch: float
+    accumulation: int
+    """Micro batches of a step; 0: the hooks count them."""
     batch_flag: str
     """The trainer's own flag for its batch, for a run with half of it."""
     model: str
@@ -98,6 +100,7 @@ def calibrate(
         is_gpu=accelerators.is_gpu,
         pattern=None if pattern is None else step_pattern(pattern),
         batch=request.batch,
+        accumulation=request.accumulation,
     )
     code = code_files(request.code)
     runs = _Runs(bench, accelerators.count, note)
@@ -232,12 +235,7 @@ def _describe_host(request: CalibrateRequest, accelerators: _Accelerators) -> Ho
     """Describe the host, with the data sheet's rate between GPUs, which the runs correct."""
     count = accelerators.count
     name = accelerator_of(devices()[0]) if accelerators.is_gpu else "CPU"
-    matches = (
-        accelerator
-        for accelerator in known_accelerators()
-        if name in accelerator.enum_by_product.values()
-    )
-    gpu = next(matches, None) if count > 1 else None
+    gpu = _known_accelerator(name) if count > 1 else None
     return HostKind(
         machine_type=request.machine_type,
         accelerator=name,
@@ -247,7 +245,25 @@ def _describe_host(request: CalibrateRequest, accelerators: _Accelerators) -> Ho
         inside_bytes=gpu.inside_gbytes * _GIGA if gpu else 0.0,
         network=request.network,
         network_gbps=request.network_gbps,
+        memory_bytes=_memory_bytes(name, is_gpu=accelerators.is_gpu),
     )
+
+
+def _memory_bytes(accelerator: str, *, is_gpu: bool) -> float:
+    """Return the memory of one GPU by its data sheet, or of this machine; 0 if unknown."""
+    if not is_gpu:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    gpu = _known_accelerator(accelerator)
+    return (gpu.memory_gib or 0.0) * 2.0**30 if gpu else 0.0
+
+
+def _known_accelerator(name: str) -> AcceleratorType | None:
+    matches = (
+        accelerator
+        for accelerator in known_accelerators()
+        if name in accelerator.enum_by_product.values()
+    )
+    return next(matches, None)
 
 
 def _training(request: CalibrateRequest, measurements: Sequence[RunMeasurement]) -> Training:
@@ -262,6 +278,8 @@ def _training(request: CalibrateRequest, measurements: Sequence[RunMeasurement])
         largest=times.largest,
         gradient_bytes=times.gradient_bytes or parameters * _BYTES,
         batch_per_accelerator=first.run.batch_per_accelerator or 1.0,
+        micro_batches=first.run.micro_batches,
+        state_bytes=times.state_bytes,
         precision=request.precision,
         strategy=request.strategy,
         stack=request.stack or times.stack,

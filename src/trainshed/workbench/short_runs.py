@@ -72,6 +72,8 @@ class Bench:
     """The pattern of lines that report steps, for trainers without library and hooks."""
     batch: float = 0.0
     """Samples of one accelerator a step, if they are not reported."""
+    accumulation: int = 0
+    """Micro batches of a step; 0: the hooks count them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +126,7 @@ def _measure(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -
     before = busy_elsewhere()
     times = _run(bench, kind, accelerators, sink)
     load = max(before, busy_elsewhere())
-    return RunMeasurement(run=_as_run(kind, accelerators, times, bench.batch, load), times=times)
+    return RunMeasurement(run=_as_run(bench, kind, accelerators, times, load), times=times)
 
 
 def _run(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> StepTimes:
@@ -266,21 +268,23 @@ class _Watch:
         return _LATE if now - self._first > self._limits.steps_s else ""
 
 
-def _as_run(kind: RunKind, accelerators: int, times: StepTimes, batch: float, load: float) -> Run:
+def _as_run(bench: Bench, kind: RunKind, accelerators: int, times: StepTimes, load: float) -> Run:
     stats = summarize_times(times)
     assert stats is not None  # noqa: S101  # a run without steps has failed before
-    samples = times.samples / times.steps if times.steps else 0.0
+    samples, batch = times.samples / times.steps if times.steps else 0.0, bench.batch
     is_input = kind is RunKind.INPUT
     return Run(
         kind=kind,
         accelerators=accelerators,
         batch_per_accelerator=batch or samples,
+        micro_batches=bench.accumulation or times.micro_batches or 1,
         steps=stats.steps,
         step_s=0.0 if is_input else stats.step_s,
         step_s_p10=0.0 if is_input else stats.p10_s,
         step_s_p90=0.0 if is_input else stats.p90_s,
         samples_per_s=(batch or samples or 1.0) / stats.step_s if is_input else 0.0,
         wait_share=0.0 if is_input else stats.wait_share,
+        memory_bytes=times.device_bytes if bench.is_gpu else times.host_bytes,
         date=f"{datetime.now(tz=UTC):%Y-%m-%d}",
         load=round(load, 2),
         noisy=load > _BUSY,

@@ -9,12 +9,14 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import resource
+import sys
 import threading
 import time
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from trainshed_trainer import contract
 from trainshed_trainer.files import write_whole
@@ -41,12 +43,15 @@ class StepTimes:
         self._first_at = self._last_at = 0.0
         self._first: list[tuple[float, float]] = []
         self._recent: deque[tuple[float, float]] = deque(maxlen=KEPT)
+        self._micro_batches: deque[int] = deque(maxlen=KEPT)
         self._model: dict[str, Any] = {}
         self._written_at = 0.0
         self.is_hooked = False
         """Whether hooks record the steps; ``progress`` does not record them then."""
         self.watch: Any = None
         """Called at each write with the time and the newest steps as (duration, wait) pairs."""
+        self.read_device_bytes: Callable[[], float] = float
+        """Returns the most bytes of a device's memory that were in use so far; 0 if unknown."""
 
     def note(self, step: int | None = None, samples: float = 0.0, waited_s: float = 0.0) -> None:
         """Record the end of a step.  If step numbers jump, the steps between share the time.
@@ -68,11 +73,18 @@ class StepTimes:
     def describe(self, **model: Any) -> None:
         """Record the model: ``parameters``, ``largest``, ``gradient_bytes``, ``stack``.
 
+        Also ``device``, ``cpu`` or ``cuda``, and ``state_bytes``: the bytes of parameters,
+        gradients and the optimizer's state.
         Hooks call this at the start of each training; the next ``note`` only starts the clock.
         """
         with self._lock:
             self._model.update(model)
             self.is_hooked, self._last = True, None
+
+    def add_micro_batches(self, count: int) -> None:
+        """Record the micro batches of a step (gradient accumulation); 0 if unknown."""
+        with self._lock:
+            self._micro_batches.append(count)
 
     def leave(self) -> None:
         """Record that hooks were turned off, so that ``progress`` records steps again."""
@@ -103,6 +115,7 @@ class StepTimes:
             write_whole(self._path, lambda out: out.write(text.encode()), durable=False)
 
     def _render(self) -> dict[str, Any]:
+        counts = sorted(filter(None, self._micro_batches))
         return {
             "version": VERSION,
             "steps": self._steps,
@@ -111,12 +124,21 @@ class StepTimes:
             "last_at": self._last_at,
             "first": [_round_step(step) for step in self._first],
             "recent": [_round_step(step) for step in self._recent],
+            "micro_batches": counts[len(counts) // 2] if counts else 0,
+            "host_bytes": _peak_host_bytes(),
+            "device_bytes": self.read_device_bytes(),
             "model": self._model,
         }
 
 
 def _round_step(duration_and_wait: tuple[float, float]) -> list[float]:
     return [float(f"{value:.6g}") for value in duration_and_wait]
+
+
+def _peak_host_bytes() -> float:
+    """Return the most memory that this process had in use, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(peak if sys.platform == "darwin" else peak * 1024)
 
 
 def _count_processes() -> int:

@@ -92,7 +92,18 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     add = flags.adder(parser.add_argument_group("model; hooks measure most of these"))
-    add("--batch N", "Samples of one process in a step", type=flags.above_zero, default=0.0)
+    add(
+        "--batch N",
+        "Samples of one process in a step, all micro batches",
+        type=flags.above_zero,
+        default=0.0,
+    )
+    add(
+        "--accumulation N",
+        "Micro batches of a step, if no hook counts them (gradient accumulation)",
+        type=flags.whole_number(1),
+        default=0,
+    )
     add(
         "--batch-flag FLAG",
         "The program's flag for its batch, such as --batch-size: A is also run with half of it",

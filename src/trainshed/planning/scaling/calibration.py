@@ -34,6 +34,8 @@ class Run:
     hosts: int = 1
     batch_per_accelerator: float = 0.0
     """Samples of one accelerator in a step; 0: the batch of the training."""
+    micro_batches: int = 1
+    """Parts of that batch, as ``Training.micro_batches``."""
     steps: int = 0
     step_s: float = 0.0
     """Median seconds of a step; 0 for runs that time no step (B, E)."""
@@ -47,6 +49,9 @@ class Run:
     """Run E: latency in seconds."""
     wait_share: float = 0.0
     """Share of a step spent waiting for input; of runs A, C, F and jobs."""
+    memory_bytes: float = 0.0
+    """The most memory of one accelerator in use, or of one process that trains on CPUs; 0 if
+    unknown."""
     date: str = ""
     load: float = 0.0
     """Other load on the machine while it ran, in processors."""
@@ -54,6 +59,8 @@ class Run:
 
     def __post_init__(self) -> None:
         """Raise ValueError for counts that would divide by zero."""
+        if self.micro_batches < 1:
+            raise ValueError(f"micro_batches must be 1 or more, got {self.micro_batches}")
         if not 1 <= self.hosts <= self.accelerators:
             raise ValueError(
                 f"each host must have an accelerator, got {self.accelerators} on {self.hosts} hosts"

@@ -27,6 +27,8 @@ class HostKind:
     """``tcp``, ``rdma``, ``dcn`` or ``none``."""
     network_gbps: float = 0.0
     """Nominal, one way, all adapters of a host; 0 if unknown."""
+    memory_bytes: float = 0.0
+    """Memory of one accelerator, or of the host if its processors train; 0 if unknown."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a host without accelerators."""

@@ -40,6 +40,11 @@ class Training:
     """Bytes that a step exchanges for each replica (M); 0 if replicas exchange nothing."""
     batch_per_accelerator: float = 1.0
     """Samples of one accelerator in one step, accumulation included (m)."""
+    micro_batches: int = 1
+    """Parts of an accelerator's batch (gradient accumulation): it computes one after the other, and
+    gradients are exchanged once a step."""
+    state_bytes: float = 0.0
+    """Bytes of parameters, gradients and the optimizer's state of one replica; 0 if unknown."""
     precision: str = "fp32"
     strategy: Strategy = Strategy.ALLREDUCE
     stack: str = ""
@@ -55,7 +60,9 @@ class Training:
             raise ValueError(
                 f"a step must have more than 0 samples, got {self.batch_per_accelerator}"
             )
+        if self.micro_batches < 1:
+            raise ValueError(f"a step must have a micro batch, got {self.micro_batches}")
         if self.asynchronous and self.strategy not in {Strategy.PS_DISTRIBUTED, Strategy.PS_NAIVE}:
             raise ValueError(f"workers of strategy {self.strategy} wait for each other")
-        if min(self.parameters, self.largest, self.gradient_bytes) < 0:
+        if min(self.parameters, self.largest, self.gradient_bytes, self.state_bytes) < 0:
             raise ValueError(f"sizes of a model must be 0 or more, got {self}")

@@ -61,6 +61,7 @@ def _hook_keras_data(module: ModuleType) -> None:
 _HOOKS: dict[str, Callable[[ModuleType], None]] = {
     "torch.optim.optimizer": _hook_torch,
     "torch.utils.data.dataloader": _hook_torch,
+    "torch.autograd": _hook_torch,
     "torch.nn.parallel.distributed": _hook_torch,
     "keras.src.callbacks.callback_list": _hook_keras,
     "tf_keras.src.callbacks": _hook_keras,

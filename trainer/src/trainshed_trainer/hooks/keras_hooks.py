@@ -55,33 +55,36 @@ def _record_batch(callbacks: Any, batch: int) -> None:
         return
     fit: _Fit | None = getattr(callbacks, "_trainshed_fit", None)
     if fit is None:
-        fit = callbacks._trainshed_fit = _Fit(_BATCH_SIZE[0])  # noqa: SLF001  # ours
-        times.describe(
-            **_describe_model(
-                getattr(callbacks, "_model", None) or getattr(callbacks, "model", None)
-            )
-        )
-    previous, total = fit.batches, fit.count_batch(batch)
-    times.note(total, samples=fit.batch_size * (total - previous))
+        model = getattr(callbacks, "_model", None) or getattr(callbacks, "model", None)
+        fit = _Fit(_BATCH_SIZE[0], _read_accumulation(model))
+        callbacks._trainshed_fit = fit  # noqa: SLF001  # ours
+        times.describe(**_describe_model(model))
+    steps = fit.count_steps(batch)
+    if steps:
+        times.add_micro_batches(fit.micro_batches)
+        times.note(fit.steps, samples=fit.batch_size * fit.micro_batches * steps)
 
 
 class _Fit:
-    """Counts the batches of one call of ``fit``.
+    """Counts the steps of one call of ``fit``: each has one batch, or several micro batches.
 
     The batch size is that of the data that was created last when the first batch ends: data that is
     created later is used for evaluation.
     """
 
-    def __init__(self, batch_size: float) -> None:
+    def __init__(self, batch_size: float, micro_batches: int) -> None:
         self.batch_size = batch_size
-        self.batches = 0
+        self.micro_batches = micro_batches
+        self.steps = 0
+        self._batches = 0
         self._last = -1
 
-    def count_batch(self, batch: int) -> int:
-        """Return the batches since the start of training; ``batch`` starts at 0 in each epoch."""
-        self.batches += batch - self._last if batch > self._last else batch + 1
+    def count_steps(self, batch: int) -> int:
+        """Return the steps that ended with this batch; ``batch`` starts at 0 in each epoch."""
+        self._batches += batch - self._last if batch > self._last else batch + 1
         self._last = batch
-        return self.batches
+        previous, self.steps = self.steps, self._batches // self.micro_batches
+        return self.steps - previous
 
 
 def _run_input_alone(data: Any) -> None:
@@ -111,8 +114,26 @@ def _describe_model(model: Any) -> dict[str, Any]:
         "parameters": sum(sizes),
         "largest": max(sizes, default=0),
         "gradient_bytes": 4 * sum(sizes),  # float32, with mixed precision too
+        "state_bytes": _count_state_bytes(model, sum(sizes)),
         "stack": f"keras {getattr(keras, '__version__', '')}".strip(),
     }
+
+
+def _read_accumulation(model: Any) -> int:
+    """Return how many batches the model's optimizer adds up for one update."""
+    optimizer = getattr(model, "optimizer", None)
+    return int(getattr(optimizer, "gradient_accumulation_steps", None) or 1)
+
+
+def _count_state_bytes(model: Any, parameters: int) -> int:
+    """Count the bytes of parameters, gradients and the optimizer's state; 0 if unknown."""
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None:
+        return 0
+    variables = getattr(optimizer, "variables", ())
+    if callable(variables):  # tf_keras
+        variables = variables()
+    return 4 * (2 * parameters + sum(_size(variable.shape) for variable in variables))
 
 
 def _size(shape: Any) -> int:

@@ -1,10 +1,12 @@
 """Hooks of PyTorch: a step ends when its optimizer has stepped; only waits for a DataLoader count.
 
+A step may have several micro batches (gradient accumulation): one for each backward pass.
 They also record Lightning's steps, because Lightning uses PyTorch's optimizers and loaders.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -27,6 +29,8 @@ def hook(module: ModuleType) -> None:
         _StepRecorder().register(module)
     elif module.__name__ == "torch.utils.data.dataloader":
         (_run_input_alone if INPUT in enabled_modes() else _measure_waits)(module)
+    elif module.__name__ == "torch.autograd":
+        _count_backward_passes(module)
     elif ALONE in enabled_modes():
         _disable_exchange(module)
 
@@ -56,12 +60,14 @@ class _StepRecorder:
         if self._leader.replace_with(optimizer):
             _describe_model(times, optimizer)
             times.watch = InputWatch()
+        micro_batches = _LOADS.take_micro_batches()
         if self._leader.is_leader(optimizer):
-            self._record_step(times, optimizer)
+            self._record_step(times, optimizer, micro_batches)
 
-    def _record_step(self, times: StepTimes, optimizer: Any) -> None:
+    def _record_step(self, times: StepTimes, optimizer: Any, micro_batches: int) -> None:
         self._steps += 1
         self._samples.end_step()
+        times.add_micro_batches(micro_batches)
         if self._device.has_finished(optimizer, self._steps):
             samples = self._samples.take_count()
             times.note(self._steps, samples=samples, waited_s=_LOADS.take_wait_s())
@@ -136,6 +142,8 @@ class _Loads(threading.local):
     def __init__(self) -> None:
         self.device: Any = None
         self.samples = 0.0
+        self.backward_depth = 0
+        self._batches = self._backward_passes = 0
         self._waited_s = 0.0
         self._events: deque[tuple[Any, Any]] = deque(maxlen=self.EVENTS_MAX)
 
@@ -149,6 +157,7 @@ class _Loads(threading.local):
         if not _is_training():
             return
         self.samples += _count_samples(batch)
+        self._batches += 1
         if self.device is None:
             self._waited_s += time.monotonic() - start
         else:
@@ -159,6 +168,19 @@ class _Loads(threading.local):
         event = cuda.Event(enable_timing=True)
         event.record(cuda.current_stream(self.device))
         return event
+
+    @guarded
+    def add_backward_pass(self) -> None:
+        self._backward_passes += 1
+
+    def take_micro_batches(self) -> int:
+        """Return the micro batches since the last step of any optimizer; 0 if unknown.
+
+        A step with several losses has several backward passes over one batch of the loader.
+        """
+        counts = self._backward_passes, self._batches or self._backward_passes
+        self._backward_passes = self._batches = 0
+        return min(counts)
 
     def take_wait_s(self) -> float:
         """Return the seconds waited since the last call; the device must be idle."""
@@ -247,7 +269,11 @@ def _describe_model(times: StepTimes, optimizer: Any) -> None:
     """Record the sizes of the parameters that the optimizer trains."""
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     exchanged = [parameter for parameter in trained if parameter.grad is not None]
+    device = trained[0].device if trained and trained[0].is_cuda else None
+    times.read_device_bytes = functools.partial(_read_peak_bytes, device)
     times.describe(
+        device="cpu" if device is None else "cuda",
+        state_bytes=_count_state_bytes(optimizer, trained),
         parameters=sum(parameter.numel() for parameter in trained),
         largest=max((parameter.numel() for parameter in trained), default=0),
         gradient_bytes=sum(
@@ -255,6 +281,45 @@ def _describe_model(times: StepTimes, optimizer: Any) -> None:
         ),
         stack=f"torch {sys.modules['torch'].__version__}",
     )
+
+
+def _count_state_bytes(optimizer: Any, trained: list[Any]) -> int:
+    """Count the bytes of parameters, gradients and the optimizer's state.
+
+    The state is counted after the first step, which creates it.
+    """
+    tensors = [*trained, *(parameter.grad for parameter in trained)]
+    for state in getattr(optimizer, "state", {}).values():
+        tensors += state.values()
+    sizes = (
+        tensor.numel() * tensor.element_size() for tensor in tensors if hasattr(tensor, "numel")
+    )
+    return sum(sizes)
+
+
+def _read_peak_bytes(device: Any) -> float:
+    """Return the most bytes that PyTorch has allocated on a device; 0 if unknown."""
+    with suppress(Exception):  # another allocator has no statistics
+        if device is not None:
+            return float(sys.modules["torch"].cuda.max_memory_allocated(device))
+    return 0.0
+
+
+def _count_backward_passes(module: Any) -> None:
+    """Count calls of ``backward``; a checkpointed layer calls it again inside of one."""
+    original = module.backward
+
+    @functools.wraps(original)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        if _LOADS.backward_depth == 0:
+            _LOADS.add_backward_pass()
+        _LOADS.backward_depth += 1
+        try:
+            return original(*args, **kwargs)
+        finally:
+            _LOADS.backward_depth -= 1
+
+    module.backward = backward
 
 
 def _measure_waits(module: ModuleType) -> None:
