@@ -11,21 +11,23 @@ import pytest
 from golden import check_golden
 from planning.test_what_ifs import CALIBRATION, JOB, WORK
 from trainshed.cli.plan.plan_tables import as_csv, as_json, table_text
-from trainshed.planning.clusters_asked import Question, clusters
-from trainshed.planning.job_plan import JobPlan, PlanWishes
+from trainshed.planning.clusters_asked import clusters
+from trainshed.planning.job_plan import JobPlan
+from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.plan_words import head, recommendations, remarks
+from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.prediction import Binding, Interval, NoPrediction, Prediction
-from trainshed.planning.what_ifs import ClusterOption, PlanLimits, marks_of
+from trainshed.planning.what_ifs import ClusterOption, marks_of
 
 GOLDEN = Path(__file__).parent.parent / "golden/cli"
 
 
 def hand_made():
     """A plan of figures that no fit changes."""
-    prices = PlanWishes(limits=PlanLimits(deadline_s=10 * 3600.0))
-    question = Question(accelerators=(8, 16, 4096), reducers=0)
+    request = PlanRequest(what_if=[("gpus", (8, 16, 4096))], reducers=0, deadline=10 * 3600.0)
+    prices = PriceList()
     options = []
-    for what_if in clusters(JOB, question, [CALIBRATION]):
+    for what_if in clusters(JOB, request, [CALIBRATION]):
         cluster = what_if.cluster
         n = cluster.accelerators
         if n == 4096:
@@ -40,7 +42,7 @@ def hand_made():
             base_accelerators=1, bound_by=Binding.NETWORK, parts_s=((Binding.COMPUTE, 0.18),),
             warnings=("assumes that the host can feed 8 accelerators",),
         )  # fmt: skip
-        hour = prices.prices.of(what_if.machines)
+        hour = prices.of(what_if.machines)
         time_s = rate.inverse(WORK.samples)
         options.append(
             ClusterOption(
@@ -49,9 +51,17 @@ def hand_made():
                 cost=time_s.times(hour.amount / 3600),
             )
         )  # fmt: skip
-    marks = marks_of(options, worth=0.5, limits=prices.limits)
+    marks = marks_of(options, request)
     own = next(option for option in options if option.what_if.is_own)
-    return JobPlan(job=JOB, work=WORK, wishes=prices, options=tuple(options), marks=marks, own=own)
+    return JobPlan(
+        job=JOB,
+        request=request,
+        work=WORK,
+        prices=prices,
+        options=tuple(options),
+        marks=marks,
+        own=own,
+    )
 
 
 def test_the_table_the_json_and_the_csv_look_like_this():

@@ -7,12 +7,9 @@ from dataclasses import replace
 import pytest
 
 from planning.test_what_ifs import CALIBRATION, HOST, JOB, RUNS, TRAINING, planned
-from trainshed.planning.job_plan import PlanWishes
 from trainshed.planning.plan_words import figure, head, interval, recommendations, remarks
-from trainshed.planning.prices import Interruptions
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Training
-from trainshed.planning.what_ifs import PlanLimits
 
 
 @pytest.mark.parametrize(
@@ -35,18 +32,16 @@ def test_what_was_measured_is_no_times_of_itself():
 
 def test_one_is_not_called_several():
     job = replace(JOB, hosts=1)
-    often = Interruptions(per_machine_hour=20.0, checkpoint_every_s=3600, restart_s=300)
-    plan = planned(8, job=job, reducers=0, wishes=PlanWishes(interruptions=often))
+    often = {"spot": 20.0, "checkpoint_every": 3600.0}
+    plan = planned(8, job=job, reducers=0, **often)
     assert plan.own.answer.message.startswith("1 machine would be interrupted")
 
 
 def test_limits_are_named_where_they_are_asked():
-    limits = PlanLimits(deadline_s=3 * 3600.0, budget=1e6)
+    limits = {"deadline": 3 * 3600.0, "budget": 1e6}
     (line,) = [
         sentence
-        for sentence in recommendations(
-            planned(8, 16, reducers=0, wishes=PlanWishes(limits=limits))
-        )
+        for sentence in recommendations(planned(8, 16, reducers=0, **limits))
         if sentence.startswith("meets it")
     ]
     assert "deadline 3.0 h" in line
@@ -59,12 +54,10 @@ def test_a_plan_without_figures_has_nothing_to_remark():
 
 
 def test_a_budget_alone_is_named_and_what_nothing_meets_is_explained():
-    limits = PlanLimits(budget=1.0)
+    limits = {"budget": 1.0}
     (line,) = [
         sentence
-        for sentence in recommendations(
-            planned(8, 16, reducers=0, wishes=PlanWishes(limits=limits))
-        )
+        for sentence in recommendations(planned(8, 16, reducers=0, **limits))
         if sentence.startswith("meets it")
     ]
     assert "accepted: a later deadline" in line

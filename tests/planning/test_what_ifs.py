@@ -5,15 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from trainshed.planning.clusters_asked import Helpers, PlannedJob, Question
-from trainshed.planning.job_plan import PlanWishes, plan_of
+from trainshed.planning.clusters_asked import Helpers, PlannedJob
+from trainshed.planning.job_plan import plan_of
+from trainshed.planning.plan_request import BatchRule, PlanRequest
 from trainshed.planning.plan_words import head, lasting, money, noun, recommendations
 from trainshed.planning.prices import OwnPrices, PriceList
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Strategy, Training
-from trainshed.planning.what_ifs import BatchRule, PlanLimits, TrainingWork
+from trainshed.planning.what_ifs import TrainingWork
 
 HOST = HostKind(
     machine_type="n1-standard-32",
@@ -43,11 +44,9 @@ JOB = PlannedJob(host=HOST, per_host=8, hosts=4, reducers=REDUCERS)
 WORK = TrainingWork(samples=1e8, global_batch=2048, words="for 100,000,000 samples")
 
 
-def planned(*accelerators, calibration=CALIBRATION, job=JOB, wishes=None, work=WORK, **fields):
-    question = Question(accelerators=accelerators, **fields)
-    return plan_of(
-        job, question, [calibration] if calibration else [], work, wishes or PlanWishes()
-    )
+def planned(*accelerators, calibration=CALIBRATION, job=JOB, prices=None, work=WORK, **fields):
+    request = PlanRequest(what_if=(("gpus", accelerators),), **fields)
+    return plan_of(job, request, [calibration] if calibration else [], work, prices or PriceList())
 
 
 def rows(plan):
@@ -105,22 +104,20 @@ def test_the_fewest_that_no_more_are_sure_to_beat_are_fastest():
 def test_the_knee_is_where_a_doubling_of_price_is_worth_less():
     plan = planned(8, 16, 32, 64, reducers=0, batch=BatchRule.KEEP_GLOBAL)
     strict = planned(8, 16, 32, 64, reducers=0, batch=BatchRule.KEEP_GLOBAL,
-                     wishes=PlanWishes(worth=0.9))  # fmt: skip
+                     worth=0.9)  # fmt: skip
     assert strict.marks.knee.cluster.accelerators < plan.marks.fastest.cluster.accelerators
     assert plan.marks.cheapest.cluster.accelerators == 8
 
 
 def test_a_deadline_holds_at_the_pessimistic_end_and_the_cheapest_that_meets_it_is_named():
     hour = 3600
-    plan = planned(
-        8, 16, 32, 64, reducers=0, wishes=PlanWishes(limits=PlanLimits(deadline_s=8 * hour))
-    )
+    plan = planned(8, 16, 32, 64, reducers=0, deadline=8 * hour)
     assert plan.marks.meets.cluster.accelerators == 16
     assert plan.marks.meets.time_s.high <= 8 * hour
     assert any(line.startswith("meets it") for line in recommendations(plan))
-    late = planned(8, 16, wishes=PlanWishes(limits=PlanLimits(deadline_s=60.0)))
+    late = planned(8, 16, deadline=60.0)
     assert late.refused.field == "deadline"
-    poor = planned(8, 16, wishes=PlanWishes(limits=PlanLimits(budget=1.0)))
+    poor = planned(8, 16, budget=1.0)
     assert poor.refused.field == "budget"
 
 
@@ -144,7 +141,7 @@ def test_without_a_calibration_there_are_bounds_and_the_command_that_measures():
 def test_other_hosts_need_their_own_calibration_or_the_same_accelerator():
     wide = replace(HOST, machine_type="n1-standard-64")
     other = replace(HOST, machine_type="a2-highgpu-8g", accelerator="NVIDIA_TESLA_A100")
-    plan = planned(16, kinds=(wide, other), reducers=0)
+    plan = planned(16, job=replace(JOB, kinds=((wide, ()), (other, ()))), reducers=0)
     by_type = {}
     for option in plan.options:
         by_type.setdefault(option.cluster.host.machine_type, []).append(option)
@@ -156,17 +153,24 @@ def test_other_hosts_need_their_own_calibration_or_the_same_accelerator():
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
-        ({"accelerators": (100_000,)}, "gpus"),
-        ({"accelerators": (13,)}, "gpus"),
-        ({"accelerators": (6,), "model_parallel": 4}, "gpus"),
-        ({"model_parallel_asked": 8}, "model-parallel"),
+        ({"what_if": [("gpus", (100_000,))]}, "gpus"),
+        ({"what_if": [("gpus", (13,))]}, "gpus"),
+        ({"what_if": [("gpus", (6,))], "model_parallel": 4}, "gpus"),
+        ({"what_if": [("model-parallel", (8,))]}, "model-parallel"),
         ({"servers": 2}, "parameter-servers"),
-        ({"batch": BatchRule.KEEP_GLOBAL, "accelerators": (1,), "largest_batch": 256}, "batch"),
+        (
+            {
+                "batch": BatchRule.KEEP_GLOBAL,
+                "what_if": [("gpus", (1,))],
+                "largest_batch": 256,
+            },
+            "batch",
+        ),
     ],
 )
 def test_what_cannot_be_known_is_refused_by_the_name_of_its_field(fields, field):
     whole = calibrated(TRAINING, HOST, RUNS[1:])  # nothing was measured on fewer than 8
-    plan = plan_of(JOB, Question(**fields), [whole], WORK, PlanWishes())
+    plan = plan_of(JOB, PlanRequest(**fields), [whole], WORK, PriceList())
     assert plan.refused.field == field
     assert plan.refused.accepted
 
@@ -196,14 +200,14 @@ def test_what_no_host_may_carry_is_refused_and_not_in_the_usual_list():
 
 def test_hosts_that_were_not_measured_are_refused_by_name():
     other = replace(HOST, machine_type="n1-standard-8", accelerator="NVIDIA_TESLA_T4")
-    option = planned(8, kinds=(other,), reducers=0).options[-1]
+    option = planned(8, job=replace(JOB, kinds=((other, ()),)), reducers=0).options[-1]
     message = "NVIDIA_TESLA_V100 of n1-standard-32 was measured, not NVIDIA_TESLA_T4 of n1-standard"
     assert option.answer.message.startswith(message)
 
 
 def test_money_and_hours_are_never_compared():
     own = OwnPrices(source="own", currency="EUR", per_hour={"n1-standard-32": 1e6})
-    plan = planned(8, 16, 32, wishes=PlanWishes(prices=PriceList(own=own)))
+    plan = planned(8, 16, 32, prices=PriceList(own=own))
     assert plan.options[-1].cost is None, "its reducers have no price"
     assert plan.marks.fastest is plan.options[-1]
     assert plan.marks.cheapest.cluster.accelerators == 8

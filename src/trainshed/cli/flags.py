@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
 from trainshed.cli.terminal import write
+from trainshed.model import typed_numbers
 from trainshed.model.faults import UsageFault
+from trainshed.model.typed_numbers import COUNT_MAX
 from trainshed.storage.buckets import GsPaths
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 T = TypeVar("T", bound="DataclassInstance")
-
-#: The largest count that a flag accepts.
-COUNT_MAX: Final = 1_000_000
-_DIGITS_MAX: Final = 18
+V = TypeVar("V")
 
 #: gcloud-wide flags that have no effect here; they are accepted, and a note names them.
 _IDLE_WORDS = (
@@ -176,6 +175,24 @@ def adder(group: argparse._ActionsContainer) -> Callable[..., None]:
         group.add_argument(*names, help=text, **settings)
 
     return add
+
+
+def add_fields(parser: Parser, kind: type["DataclassInstance"]) -> None:
+    """Add a flag for each field of a request (``planning.plan_request.flag``)."""
+    group: argparse._ActionsContainer = parser
+    for one in fields(kind):
+        settings: dict[str, Any] = {"default": one.default, **one.metadata}
+        words, text = settings.pop("words"), settings.pop("text")
+        if section := settings.pop("section", ""):
+            group = parser.add_argument_group(section)
+        if read := settings.pop("read", None):
+            settings["type"] = reading(read)
+        if settings.get("action") == "append":
+            settings["default"] = list(settings["default"])
+        if words.startswith("-"):
+            adder(group)(words, text, dest=one.name, **settings)
+        else:
+            group.add_argument(one.name, metavar=words, nargs="?", help=text, **settings)
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -382,30 +399,24 @@ def add_no_plan(group: argparse._ActionsContainer) -> None:
     group.add_argument("--no-plan", action="store_true", help="Print no remarks on the job's plan")
 
 
+def reading(read: Callable[[str], V]) -> Callable[[str], V]:
+    """Return a ``type`` for flags: its refusals are the sentences of ``read``."""
+
+    def convert(text: str) -> V:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return convert
+
+
 def whole_number(least: int, most: int = COUNT_MAX) -> Callable[[str], int]:
     """Return a ``type`` for flags: a whole number within bounds."""
-
-    def read(text: str) -> int:
-        is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
-        number = int(text) if is_number else -1
-        if not least <= number <= most:
-            raise argparse.ArgumentTypeError(
-                f"must be a whole number from {least} to {most}, got {text!r}"
-            )
-        return number
-
-    return read
+    return reading(typed_numbers.whole_number(least, most))
 
 
-def above_zero(text: str) -> float:
-    """Parse a flag's finite number above 0."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text!r}")
-    return number
+above_zero: Final = reading(typed_numbers.above_zero)
 
 
 def time_since(text: str) -> str:

@@ -1,11 +1,12 @@
-"""Lists the clusters of a question: the job's own, and those of its what-ifs."""
+"""Lists the clusters of a request: the job's own, and those of its what-ifs."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from trainshed.catalog.machines import reducers_needed
 from trainshed.model.texts import count_noun
+from trainshed.planning.plan_request import BatchRule, PlanRequest
 from trainshed.planning.prices import Machines
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster, HostKind
@@ -15,7 +16,7 @@ from trainshed.planning.scaling.posterior import Posterior, posterior
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.training import Strategy
 from trainshed.planning.sizing import STEPS, WORKERS_MIN
-from trainshed.planning.what_ifs import MEASURE, BatchRule, WhatIf, called, is_same, on_host
+from trainshed.planning.what_ifs import MEASURE, WhatIf, called, is_same, on_host
 
 #: The strategies whose exchanges reducers can do.
 _REDUCED = frozenset({Strategy.ALLREDUCE, Strategy.REDUCERS})
@@ -51,41 +52,21 @@ class PlannedJob:
     servers: Helpers = field(default_factory=Helpers)
     fitting: tuple[int, ...] = ()
     """The accelerator counts that a host may have; empty: any number."""
+    kinds: tuple[tuple[HostKind, tuple[int, ...]], ...] = ()
+    """Other kinds of hosts to compare, with the accelerator counts that each may have."""
     others: tuple[Machines, ...] = ()
     """Other machines to pay for: an evaluator."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A question about a job."""
-
-    accelerators: tuple[int, ...] = ()
-    hosts: tuple[int, ...] = ()
-    kinds: tuple[HostKind, ...] = ()
-    """Other kinds of hosts to compare with the job's."""
-    fitting: Mapping[HostKind, tuple[int, ...]] = field(default_factory=dict)
-    """The accelerator counts that a host of each kind may have."""
-    reducers: int | None = None
-    """None: as many as are worth their price."""
-    servers: int | None = None
-    """None: as many as the job has."""
-    batch: BatchRule = BatchRule.KEEP_LOCAL
-    largest_batch: float = math.inf
-    """The most samples that fit the memory of an accelerator."""
-    model_parallel: int = 1
-    """Accelerators that hold one copy of the model."""
-    model_parallel_asked: int | None = None
-
-
 def clusters(
-    job: PlannedJob, question: Question, calibrations: Sequence[Calibration]
+    job: PlannedJob, request: PlanRequest, calibrations: Sequence[Calibration]
 ) -> Iterator[WhatIf]:
-    """Yield every cluster of the question, and the job's own."""
-    for kind in dict.fromkeys((job.host, *question.kinds)):
-        for what_if in _clusters_of_kind(job, question, calibrations, kind):
+    """Yield every cluster of the request, and the job's own."""
+    for kind in dict.fromkeys((job.host, *dict(job.kinds))):
+        for what_if in _clusters_of_kind(job, request, calibrations, kind):
             n = what_if.cluster.accelerators
             is_own = kind == job.host and n == job.hosts * job.per_host
-            if not (is_own and job.reducers.count and question.reducers is None):
+            if not (is_own and job.reducers.count and request.reducers is None):
                 yield replace(what_if, is_own=is_own)
                 continue
             yield what_if
@@ -94,24 +75,24 @@ def clusters(
 
 
 def _clusters_of_kind(
-    job: PlannedJob, question: Question, calibrations: Sequence[Calibration], kind: HostKind
+    job: PlannedJob, request: PlanRequest, calibrations: Sequence[Calibration], kind: HostKind
 ) -> Iterator[WhatIf]:
     """Yield the clusters of one kind of host, one for each count of accelerators."""
     is_job_host = kind == job.host
     per_host = job.per_host if is_job_host else kind.per_host
-    fitting = job.fitting if is_job_host else question.fitting.get(kind, ())
+    fitting = job.fitting if is_job_host else dict(job.kinds).get(kind, ())
     calibration = on_host(calibrations, kind)
     host_posterior = _make_posterior(calibration) if calibration else None
     unmeasured = None if calibration else _unmeasured(calibrations, kind)
     host = calibration.host if calibration and is_same(calibration.host, kind) else kind
-    for accelerators in _counts(job, question, per_host, fitting):
-        what_if = _what_if(job, question, calibration, (host, per_host), accelerators)
+    for accelerators in _counts(job, request, per_host, fitting):
+        what_if = _what_if(job, request, calibration, (host, per_host), accelerators)
         yield replace(
             what_if,
             posterior=host_posterior,
             unmeasured=unmeasured,
             refused=what_if.refused or _unfitting(what_if.cluster, fitting),
-            is_asked=accelerators in _list_requested(question, per_host),
+            is_asked=accelerators in _list_requested(request, per_host),
         )
 
 
@@ -133,10 +114,10 @@ def _make_posterior(calibration: Calibration) -> Posterior | None:
 
 
 def _counts(
-    job: PlannedJob, question: Question, per_host: int, fitting: tuple[int, ...]
+    job: PlannedJob, request: PlanRequest, per_host: int, fitting: tuple[int, ...]
 ) -> tuple[int, ...]:
     own_count = (job.hosts * job.per_host,) if job.hosts else ()
-    requested = _list_requested(question, per_host)
+    requested = _list_requested(request, per_host)
     if not requested:
         most = max(*own_count, 8 * per_host, 1) if not own_count else 2 * own_count[0]
         requested = tuple(
@@ -150,21 +131,24 @@ def _counts(
     return tuple(sorted({*requested, *own_count}))
 
 
-def _list_requested(question: Question, per_host: int) -> tuple[int, ...]:
-    return (*question.accelerators, *(hosts * per_host for hosts in question.hosts))
+def _list_requested(request: PlanRequest, per_host: int) -> tuple[int, ...]:
+    return (
+        *request.counts("gpus"),
+        *(hosts * per_host for hosts in request.counts("hosts")),
+    )
 
 
 def _what_if(
     job: PlannedJob,
-    question: Question,
+    request: PlanRequest,
     calibration: Calibration | None,
     host_config: tuple[HostKind, int],
     accelerators: int,
 ) -> WhatIf:
     host, per_host = host_config
     hosts = math.ceil(accelerators / per_host)
-    servers = _servers(job, question)
-    reducers = question.reducers or 0
+    servers = _servers(job, request)
+    reducers = request.reducers or 0
     cluster = Cluster(
         host=host,
         accelerators=accelerators,
@@ -174,20 +158,20 @@ def _what_if(
         servers=servers,
         server_gbps=job.servers.gbps if servers else 0.0,
     )
-    batch = _batch(job, question, calibration, accelerators)
+    batch = _batch(job, request, calibration, accelerators)
     return WhatIf(
         cluster=cluster,
         machines=_machines(job, cluster),
         calibration=calibration,
         batch_per_accelerator=batch,
-        refused=_refused(question, calibration, cluster, batch)
-        or _unserved(job, question, calibration),
+        refused=_refused(request, calibration, cluster, batch)
+        or _unserved(job, request, calibration),
     )
 
 
-def _servers(job: PlannedJob, question: Question) -> int:
+def _servers(job: PlannedJob, request: PlanRequest) -> int:
     """Return the requested parameter servers, else the job's."""
-    return job.servers.count if question.servers is None else question.servers
+    return job.servers.count if request.servers is None else request.servers
 
 
 def _machines(job: PlannedJob, cluster: Cluster) -> tuple[Machines, ...]:
@@ -211,27 +195,27 @@ def global_batch(job: PlannedJob, calibration: Calibration) -> float:
 
 
 def _batch(
-    job: PlannedJob, question: Question, calibration: Calibration | None, accelerators: int
+    job: PlannedJob, request: PlanRequest, calibration: Calibration | None, accelerators: int
 ) -> float:
     if calibration is None:
         return 0.0
-    if question.batch is BatchRule.KEEP_LOCAL:
+    if request.batch is BatchRule.KEEP_LOCAL:
         return calibration.training.batch_per_accelerator
     return global_batch(job, calibration) / accelerators
 
 
 def _refused(
-    question: Question, calibration: Calibration | None, cluster: Cluster, batch: float
+    request: PlanRequest, calibration: Calibration | None, cluster: Cluster, batch: float
 ) -> NoPrediction | None:
-    n, hosts, copies = cluster.accelerators, cluster.hosts, question.model_parallel
+    n, hosts, copies = cluster.accelerators, cluster.hosts, request.model_parallel
     if n % hosts:
         return NoPrediction(
             field="gpus",
             message=f"{n} do not divide evenly over {hosts} hosts",
             accepted="the same number on each host",
         )
-    requested = question.model_parallel_asked
-    if requested not in {None, copies}:
+    requested = next(iter(request.counts("model-parallel")), copies)
+    if requested != copies:
         return NoPrediction(
             field="model-parallel",
             message=f"{requested} accelerators for one model were not measured, {copies} were",
@@ -245,13 +229,13 @@ def _refused(
             message=f"{n} is not a multiple of the {copies} accelerators that hold one model",
             accepted=f"multiples of {copies}",
         )
-    if batch > question.largest_batch:
+    if batch > request.largest_batch:
         return NoPrediction(
             field="batch",
             message=f"{batch:,.12g} samples on one accelerator; at most "
-            f"{question.largest_batch:,.12g} fit",
+            f"{request.largest_batch:,.12g} fit",
             accepted="a calibration with a smaller batch"
-            if question.batch is BatchRule.KEEP_LOCAL
+            if request.batch is BatchRule.KEEP_LOCAL
             else "more accelerators, or --batch keep-local",
         )
     return None
@@ -289,19 +273,19 @@ def _unfitting(cluster: Cluster, fitting: tuple[int, ...]) -> NoPrediction | Non
 
 
 def _unserved(
-    job: PlannedJob, question: Question, calibration: Calibration | None
+    job: PlannedJob, request: PlanRequest, calibration: Calibration | None
 ) -> NoPrediction | None:
     if calibration is None:
         return None
     strategy = calibration.training.strategy
-    if _servers(job, question) and strategy not in _SERVED:
-        of_file = job.servers.named if question.servers is None else ""
+    if _servers(job, request) and strategy not in _SERVED:
+        of_file = job.servers.named if request.servers is None else ""
         return NoPrediction(
             field=of_file or "parameter-servers",
             message=f"the training exchanges by {strategy.value}, and has no parameter servers",
             accepted="--parameter-servers 0, or a calibration of a training with them",
         )
-    if question.reducers and strategy not in _REDUCED:
+    if request.reducers and strategy not in _REDUCED:
         return NoPrediction(
             field="reducers",
             message=f"the training exchanges by {strategy.value}, which reducers do not serve",

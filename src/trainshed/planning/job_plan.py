@@ -1,25 +1,23 @@
 """Makes the plan of a job: the predictions for every cluster, and the recommended ones."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from trainshed.model.texts import count_noun
 from trainshed.planning.clusters_asked import (
     PlannedJob,
-    Question,
     clusters,
     matching_reducers,
     with_reducers,
 )
-from trainshed.planning.prices import Interruptions, PriceList
+from trainshed.planning.plan_request import PlanRequest
+from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.what_ifs import (
     ClusterOption,
     OptionMarks,
-    PlanLimits,
     TrainingWork,
-    WhatIf,
     best_of,
     faster,
     is_cheaper,
@@ -30,21 +28,11 @@ from trainshed.planning.what_ifs import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanWishes:
-    """The criteria by which a plan recommends options."""
-
-    worth: float = 0.5
-    """The least gain of throughput that is worth a doubling of the price."""
-    limits: PlanLimits = field(default_factory=PlanLimits)
-    prices: PriceList = field(default_factory=PriceList)
-    interruptions: Interruptions | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
     job: PlannedJob
+    request: PlanRequest
     work: TrainingWork
-    wishes: PlanWishes
+    prices: PriceList
     options: tuple[ClusterOption, ...]
     marks: OptionMarks
     own: ClusterOption
@@ -66,23 +54,22 @@ class JobPlan:
     @property
     def unpriced(self) -> tuple[str, ...]:
         """The machines without a price, without duplicates."""
-        prices = self.wishes.prices
         machine_sets = (option.what_if.machines for option in self.options if option.prediction)
         return tuple(
-            dict.fromkeys(why for machines in machine_sets for why in prices.lacking(machines))
+            dict.fromkeys(why for machines in machine_sets for why in self.prices.lacking(machines))
         )
 
     def _unmet(self) -> NoPrediction | None:
-        limits = self.wishes.limits
-        if not limits.is_set or self.marks.meets:
+        request = self.request
+        if not request.has_limits or self.marks.meets:
             return None
-        if limits.budget < float("inf") and not any(option.cost for option in self.options):
+        if request.budget < float("inf") and not any(option.cost for option in self.options):
             return NoPrediction(
                 field="budget",
                 message="; ".join(self.unpriced),
                 accepted="--prices FILE, with their prices per hour",
             )
-        bounds = {"deadline": limits.deadline_s, "budget": limits.budget}
+        bounds = {"deadline": request.deadline, "budget": request.budget}
         fields = [field for field, bound in bounds.items() if bound < float("inf")]
         words = " and the ".join(fields)
         return NoPrediction(
@@ -163,29 +150,32 @@ def _refusal(answer: NoPrediction) -> str:
 
 def plan_of(
     job: PlannedJob,
-    question: Question,
+    request: PlanRequest,
     calibrations: Sequence[Calibration],
     work: TrainingWork,
-    wishes: PlanWishes,
+    prices: PriceList,
 ) -> JobPlan:
-    """Predict every cluster of the question and choose the recommended ones."""
+    """Predict every cluster of the request and choose the recommended ones."""
     options: list[ClusterOption] = []
-    what_ifs = list(clusters(job, question, calibrations))
+    what_ifs = list(clusters(job, request, calibrations))
     requested = {what_if.cluster for what_if in what_ifs}
     for what_if in what_ifs:
-        option = _weigh_what_if(what_if, work, wishes)
+        option = weigh(what_if, request, work, prices)
         options.append(option)
-        better = _add_reducers(job, option, work, wishes) if question.reducers is None else None
+        better = (
+            _add_reducers(job, option, request, work, prices) if request.reducers is None else None
+        )
         if better and better.cluster not in requested:
             options.append(better)
     sound = [option for option in options if not _is_idle(job, option)]
-    marks = marks_of(sound, worth=wishes.worth, limits=wishes.limits)
+    marks = marks_of(sound, request)
     own = next((option for option in options if option.what_if.is_own), None)
     own = own or marks.knee or options[-1]
     return JobPlan(
         job=job,
+        request=request,
         work=work,
-        wishes=wishes,
+        prices=prices,
         options=tuple(options),
         marks=marks,
         own=own,
@@ -210,17 +200,17 @@ def _is_idle(job: PlannedJob, option: ClusterOption) -> bool:
     return option.cluster.reducers > matching_reducers(job, option.cluster) > 0
 
 
-def _weigh_what_if(what_if: WhatIf, work: TrainingWork, wishes: PlanWishes) -> ClusterOption:
-    return weigh(what_if, work, wishes.prices, wishes.interruptions)
-
-
 def _add_reducers(
-    job: PlannedJob, option: ClusterOption, work: TrainingWork, wishes: PlanWishes
+    job: PlannedJob,
+    option: ClusterOption,
+    request: PlanRequest,
+    work: TrainingWork,
+    prices: PriceList,
 ) -> ClusterOption | None:
     """Return the cluster with reducers, if it is surely faster than without; else None."""
     if not option.prediction:
         return None
     variants = (
-        _weigh_what_if(what_if, work, wishes) for what_if in with_reducers(job, option.what_if)
+        weigh(what_if, request, work, prices) for what_if in with_reducers(job, option.what_if)
     )
     return best_of(variants, option)

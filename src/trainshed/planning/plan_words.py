@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from trainshed.model.texts import count_noun
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.scaling.prediction import Interval, NoPrediction, Prediction
-from trainshed.planning.what_ifs import ClusterOption, PlanLimits
+from trainshed.planning.what_ifs import ClusterOption
 
 _UNITS = ((2 * 86_400.0, 86_400.0, "days"), (5_400.0, 3_600.0, "h"), (90.0, 60.0, "min"))
 #: Prices below this have cents.
@@ -73,7 +73,7 @@ def price_words(plan: JobPlan, option: ClusterOption) -> str:
         return money(option.cost.point, option.hour.currency)
     if option.accelerator_hours:
         kind = "CPU" if option.cluster.host.accelerator in {"", "CPU"} else "accelerator"
-        why = next(plan.wishes.prices.lacking(option.what_if.machines), "no price is known")
+        why = next(plan.prices.lacking(option.what_if.machines), "no price is known")
         return f"{figure2(option.accelerator_hours.point)} {kind}-hours ({why})"
     return ""
 
@@ -167,19 +167,18 @@ def recommendations(plan: JobPlan) -> Iterator[str]:
             yield f"{name:<9} {_name_cluster(plan, option)}"
     if plan.unmarked:
         yield f"nothing is recommended: {plan.unmarked}"
-    limits = plan.wishes.limits
-    if limits.is_set:
+    if plan.request.has_limits:
         words = _name_cluster(plan, marks.meets) if marks.meets else _refusal(plan.refused)
-        yield f"{'meets it':<9} {words} ({_limits(plan, limits)})"
+        yield f"{'meets it':<9} {words} ({_limits(plan)})"
 
 
-def _limits(plan: JobPlan, limits: PlanLimits) -> str:
-    words = []
-    if limits.deadline_s < math.inf:
-        words.append(f"deadline {lasting(limits.deadline_s)}")
-    if limits.budget < math.inf:
+def _limits(plan: JobPlan) -> str:
+    request, words = plan.request, []
+    if request.deadline < math.inf:
+        words.append(f"deadline {lasting(request.deadline)}")
+    if request.budget < math.inf:
         currency = next((option.hour.currency for option in plan.options if option.hour), "")
-        words.append(f"budget {money(limits.budget, currency)}".rstrip())
+        words.append(f"budget {money(request.budget, currency)}".rstrip())
     return ", ".join(words)
 
 

@@ -17,6 +17,7 @@ from trainshed.catalog.accelerators import known_accelerators
 from trainshed.catalog.machines import accelerator_price_of, known_machines, price_of
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import JobSpec, ReplicaGroup
+from trainshed.planning.plan_request import PlanRequest
 
 USD: Final = "USD"
 _HOURS_A_YEAR: Final = 8766.0
@@ -162,6 +163,17 @@ class Interruptions:
     checkpoint_every_s: float
     """Seconds between two checkpoints of the job; an interruption loses half of them on average."""
     restart_s: float
+
+    @classmethod
+    def of(cls, request: PlanRequest) -> "Interruptions | None":
+        """Return the interruptions of a request; None without spot machines."""
+        if not request.spot:
+            return None
+        return cls(
+            per_machine_hour=request.spot,
+            checkpoint_every_s=request.checkpoint_every,
+            restart_s=request.restart,
+        )
 
     def times(self, machines: int) -> float:
         """Return how many times as long a job takes; infinite if it would never end."""

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from trainshed.planning.clusters_asked import PlannedJob, Question
-from trainshed.planning.job_plan import JobPlan, PlanWishes, plan_of
+from trainshed.planning.clusters_asked import PlannedJob
+from trainshed.planning.job_plan import JobPlan, plan_of
+from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.plan_words import head, noun
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
@@ -53,7 +54,7 @@ def submit_note(calibration: Calibration, job: PlannedJob, prices: PriceList) ->
 def _plan(calibration: Calibration, job: PlannedJob, prices: PriceList) -> JobPlan:
     batch = job.hosts * job.per_host * calibration.training.batch_per_accelerator
     work = TrainingWork(samples=_STEPS * batch, global_batch=batch, words="for 1,000 of its steps")
-    plan = plan_of(job, Question(), [calibration], work, PlanWishes(prices=prices))
+    plan = plan_of(job, PlanRequest(), [calibration], work, prices)
     return replace(plan, reduced=None) if job.reducers.count else plan
 
 

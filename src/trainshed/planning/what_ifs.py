@@ -6,9 +6,9 @@ An option is recommended over another only if its interval does not contain the 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from trainshed.model.texts import count_noun
+from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.prices import HourPrice, Interruptions, Machines, PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster, HostKind
@@ -19,13 +19,6 @@ from trainshed.planning.scaling.targets import Recipe
 
 _HOUR_S = 3600.0
 MEASURE = "measure: trainshed plan calibrate"
-
-
-class BatchRule(StrEnum):
-    """The batch that stays the same when the number of accelerators changes."""
-
-    KEEP_LOCAL = "keep-local"
-    KEEP_GLOBAL = "keep-global"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,25 +97,6 @@ class ClusterOption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanLimits:
-    """Limits that must hold at an interval's pessimistic end."""
-
-    deadline_s: float = math.inf
-    budget: float = math.inf
-
-    @property
-    def is_set(self) -> bool:
-        """Whether there is a deadline or a budget."""
-        return min(self.deadline_s, self.budget) < math.inf
-
-    def met_by(self, option: ClusterOption) -> bool:
-        """Return whether an option keeps the deadline and the budget."""
-        if option.time_s is None or option.time_s.high > self.deadline_s:
-            return False
-        return self.budget == math.inf or bool(option.cost and option.cost.high <= self.budget)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OptionMarks:
     """The recommended options."""
 
@@ -141,13 +115,11 @@ class OptionMarks:
 
 
 def weigh(
-    what_if: WhatIf,
-    work: TrainingWork,
-    prices: PriceList,
-    interruptions: Interruptions | None = None,
+    what_if: WhatIf, request: PlanRequest, work: TrainingWork, prices: PriceList
 ) -> ClusterOption:
     """Predict one cluster."""
     answer = _answer(what_if)
+    interruptions = Interruptions.of(request)
     machines = sum(group.count for group in what_if.machines)
     longer = interruptions.times(machines) if interruptions else 1.0
     if longer == math.inf:
@@ -189,19 +161,27 @@ def _answer(what_if: WhatIf) -> Prediction | NoPrediction:
     )
 
 
-def marks_of(options: Sequence[ClusterOption], *, worth: float, limits: PlanLimits) -> OptionMarks:
-    """Return the recommended options; ``worth`` is the least gain per doubling of price."""
+def marks_of(options: Sequence[ClusterOption], request: PlanRequest) -> OptionMarks:
+    """Return the recommended options."""
     predicted = [option for option in options if option.prediction]
     comparables = sorted(comparable(predicted), key=_size)
-    meeting = [option for option in predicted if limits.met_by(option)] if limits.is_set else []
+    meeting = [option for option in predicted if request.has_limits and _meets(request, option)]
     return OptionMarks(
         fastest=_fastest(
             sorted(predicted, key=_size if len(comparables) == len(predicted) else _machines)
         ),
         cheapest=_cheapest(comparables),
-        knee=_knee(comparables, worth),
+        knee=_knee(comparables, request.worth),
         meets=min(comparable(meeting), key=_spent, default=None),
     )
+
+
+def _meets(request: PlanRequest, option: ClusterOption) -> bool:
+    """Return whether an option keeps deadline and budget at its interval's pessimistic end."""
+    if option.time_s is None or option.time_s.high > request.deadline:
+        return False
+    is_free = request.budget == math.inf
+    return is_free or bool(option.cost and option.cost.high <= request.budget)
 
 
 def comparable(options: Sequence[ClusterOption]) -> Sequence[ClusterOption]:

@@ -1,22 +1,22 @@
 """Plans a job: reads the job file, the calibration and the prices, and calls the planner."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from trainshed.catalog.catalog import Catalog
 from trainshed.model.faults import UsageFault
-from trainshed.planning.clusters_asked import PlannedJob, Question, global_batch
+from trainshed.planning.clusters_asked import PlannedJob, global_batch
 from trainshed.planning.host_kinds import counts_of
-from trainshed.planning.job_plan import JobPlan, PlanWishes, plan_of
-from trainshed.planning.prices import Interruptions, PriceList
+from trainshed.planning.job_plan import JobPlan, plan_of
+from trainshed.planning.plan_request import BatchRule, PlanRequest
+from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.targets import ToTarget, two_runs
 from trainshed.planning.stack import other_module
-from trainshed.planning.what_ifs import BatchRule, PlanLimits, TrainingWork
+from trainshed.planning.what_ifs import TrainingWork
 from trainshed.service.jobs.judging import Rulebook
 from trainshed.workbench.plan_inputs import (
     NotPlannable,
@@ -46,44 +46,6 @@ _NO_RECIPE: Final = NoPrediction(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRequest:
-    """The arguments of a plan."""
-
-    rulebook: Rulebook
-    file: str | None
-    """The job file."""
-    calibrations: Sequence[Path]
-    trainer: Path | None
-    """The code of the trainer, with which the calibrations must have been measured."""
-    measured: Path | None
-    """A user's table of curves."""
-    series: str | None
-    """The curve of the table."""
-    machine_types: Sequence[str]
-    """Other machine types for the hosts that train."""
-    counts: Mapping[str, tuple[int, ...]]
-    """Numbers of ``gpus``, ``hosts`` or ``model-parallel`` to compare."""
-    reducers: int | None
-    servers: int | None
-    batch: BatchRule
-    largest_batch: float
-    model_parallel: int
-    target: tuple[str, float] | None
-    """An amount of ``samples``, ``epochs`` or ``steps``."""
-    epoch_samples: float
-    critical_batch: float
-    """0 if unknown."""
-    finished: Sequence[tuple[float, float]]
-    """Batch and samples of two finished runs, which give the critical batch; or none."""
-    region: str | None
-    prices: Path | None
-    interruptions: Interruptions | None
-    """The interruptions of spot machines; None: no spot prices."""
-    limits: PlanLimits
-    worth: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAnswer:
     """A plan, its inputs, and warnings about it."""
 
@@ -92,12 +54,12 @@ class PlanAnswer:
     notes: Sequence[str]
 
 
-def plan_job(request: PlanRequest) -> PlanAnswer:
+def plan_job(request: PlanRequest, rulebook: Rulebook) -> PlanAnswer:
     """Make the plan.  Raises UsageFault, Fault, and NotPlannable if no plan is possible."""
     calibrations = [read_calibration(path) for path in request.calibrations]
     if request.trainer:
         check_trainer(calibrations, request.trainer)
-    job_file = read_job(request.file, request.rulebook, request.region) if request.file else None
+    job_file = read_job(request.file, rulebook, request.region) if request.file else None
     warnings = _warn_of_module(calibrations, job_file)
     notes: list[str] = []
     if request.measured:
@@ -109,9 +71,9 @@ def plan_job(request: PlanRequest) -> PlanAnswer:
     job = job_file.job if job_file else job_of(calibrations[0])
     notes += check_hosts(calibrations, job)
     work = _work(request, job, calibrations)
-    question = _question(request, _list_kinds(request, job, job_file))
+    job = replace(job, kinds=_list_kinds(request, rulebook, job, job_file))
     region = job_file.region if job_file else request.region
-    plan = plan_of(job, question, calibrations, work, _wishes(request, region))
+    plan = plan_of(job, request, calibrations, work, _price_list(request, region))
     notes += _warn_of_batch(request, plan)
     return PlanAnswer(plan=replace(plan, warnings=warnings), calibrations=calibrations, notes=notes)
 
@@ -127,37 +89,21 @@ def _warn_of_module(
 
 
 def _list_kinds(
-    request: PlanRequest, job: PlannedJob, job_file: JobFile | None
-) -> dict[HostKind, tuple[int, ...]]:
+    request: PlanRequest, rulebook: Rulebook, job: PlannedJob, job_file: JobFile | None
+) -> tuple[tuple[HostKind, tuple[int, ...]], ...]:
     """Return hosts of other machine types, and their numbers of accelerators.  Raises Fault."""
     if not request.machine_types and (job_file or not request.region):
-        return {}
-    catalog = job_file.catalog if job_file else _newest_catalog(request)
+        return ()
+    catalog = job_file.catalog if job_file else _newest_catalog(request, rulebook)
     kinds = kinds_of(request.machine_types, job, catalog)
-    return {kind: counts_of(kind, catalog) for kind in kinds}
+    return tuple((kind, counts_of(kind, catalog)) for kind in kinds)
 
 
-def _newest_catalog(request: PlanRequest) -> Catalog:
-    catalog = newest_catalog(request.rulebook)
+def _newest_catalog(request: PlanRequest, rulebook: Rulebook) -> Catalog:
+    catalog = newest_catalog(rulebook)
     if request.region:
         check_region(request.region, catalog)
     return catalog
-
-
-def _question(request: PlanRequest, kinds: dict[HostKind, tuple[int, ...]]) -> Question:
-    counts = request.counts
-    return Question(
-        accelerators=counts.get("gpus", ()),
-        hosts=counts.get("hosts", ()),
-        kinds=tuple(kinds),
-        fitting=kinds,
-        reducers=request.reducers,
-        servers=request.servers,
-        batch=request.batch,
-        largest_batch=request.largest_batch,
-        model_parallel=request.model_parallel,
-        model_parallel_asked=next(iter(counts.get("model-parallel", ())), None),
-    )
 
 
 def _work(
@@ -197,15 +143,9 @@ def _critical_batch(request: PlanRequest) -> float:
         raise UsageFault(f"--finished: {error}") from None
 
 
-def _wishes(request: PlanRequest, region: str | None) -> PlanWishes:
+def _price_list(request: PlanRequest, region: str | None) -> PriceList:
     own_prices = read_prices(request.prices) if request.prices else None
-    spot = request.interruptions is not None
-    return PlanWishes(
-        worth=request.worth,
-        limits=request.limits,
-        prices=PriceList(own=own_prices, region=region, spot=spot),
-        interruptions=request.interruptions,
-    )
+    return PriceList(own=own_prices, region=region, spot=bool(request.spot))
 
 
 def _warn_of_batch(request: PlanRequest, plan: JobPlan) -> Iterator[str]:

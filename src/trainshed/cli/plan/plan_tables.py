@@ -191,7 +191,7 @@ def _prices(plan: JobPlan) -> dict[str, Any] | None:
         "currency": price.currency,
         "dates": list(price.dates),
         "sources": list(price.sources),
-        "spot": plan.wishes.prices.spot,
+        "spot": plan.prices.spot,
     }
 
 
