@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from trainshed.cli.main import main
 from trainshed.cli.plan.plan_calibrate import PRECISIONS, sentences
 from trainshed.planning.scaling import rates
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
-from trainshed.planning.scaling.calibration_file import read
+from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.training import Training
 
@@ -231,6 +232,28 @@ def test_every_sentence_is_whole():
     lines = list(sentences(calibration))
     assert len(lines) >= 4
     assert all(line.endswith(".") for line in lines), lines
+
+
+UNSTEADY = """\
+import time
+for step in range(100):
+    print(f"step {step}", flush=True)
+    time.sleep(0.003 if step % 4 else 0.09)
+"""
+
+
+def test_unsteady_steps_are_said_and_never_replace_better_ones(calibrate):
+    code, _, err = calibrate(UNSTEADY, *PATTERN, "--runs", "A")
+    assert code == 0, err
+    unsteady = read(Path("calibration.toml").read_text())
+    assert any("P10 to P90" in line for line in sentences(unsteady))
+    steady = tuple(replace(run, step_s_p90=run.step_s_p10, noisy=False) for run in unsteady.runs)
+    better = written(replace(unsteady, runs=steady))
+    Path("calibration.toml").write_text(better)
+    code, _, err = calibrate(UNSTEADY, *PATTERN, "--runs", "A")
+    assert code == 3
+    assert "--out calibration.toml was not overwritten" in err
+    assert Path("calibration.toml").read_text() == better
 
 
 def test_half_the_batch_is_a_run_of_its_own(calibrate):

@@ -100,16 +100,21 @@ class NoSteps(Unmeasured):
 def measure(
     bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink, *, may_repeat: bool = True
 ) -> RunMeasurement:
-    """Make a run; repeat it if other programs kept the machine busy and there is time.
+    """Make a run; repeat it if its steps are unsteady or the machine was busy, and there is time.
 
     Raises Unmeasured if the trainer fails or reports no steps; EngineFault if it cannot be
     started; KeyboardInterrupt and SystemExit if a signal stops it: that ends the calibration.
     """
     first = _measure(bench, kind, accelerators, sink)
-    if not first.run.noisy or not may_repeat:
+    if not (first.run.noisy or first.run.is_unsteady) or not may_repeat:
         return first
     again = _measure(bench, kind, accelerators, sink)
-    return min(first, again, key=lambda measurement: (measurement.run.noisy, measurement.run.load))
+    return min(first, again, key=_doubt)
+
+
+def _doubt(measurement: RunMeasurement) -> tuple[bool, bool, float]:
+    run = measurement.run
+    return run.is_unsteady, run.noisy, run.load
 
 
 def with_batch(bench: Bench, flag: str, samples: int) -> Bench:

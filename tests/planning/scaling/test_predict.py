@@ -314,6 +314,17 @@ def test_few_steps_of_many_lengths_weigh_less_than_steady_ones():
     assert predict_on(calibrated(RESNET, DGX, [steady, loose]), 1, 1).step_s.point < 0.21
 
 
+def test_the_interval_of_unsteady_steps_holds_most_of_them():
+    steps = {"steps": 200, "step_s": 0.016, "step_s_p10": 0.003, "step_s_p90": 0.09}
+    unsteady = Run(kind=RunKind.COMPUTE, **steps)
+    assert unsteady.is_unsteady
+    calibration = calibrated(RESNET, DGX, [unsteady])
+    assert calibration.doubt == 2
+    answer = predict_on(calibration, 1, 1)
+    assert answer.step_s.low <= 0.003
+    assert answer.step_s.high >= 0.09
+
+
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_every_strategy_costs_something_on_more_hosts_and_nothing_on_one_accelerator(strategy):
     host = HostKind(per_host=4, inside_bytes=12e9, network="tcp", network_gbps=10)

@@ -261,6 +261,8 @@ def write_calibration(calibration: "Calibration", out: Path, form: str) -> None:
         read(text)
     except ValueError as error:
         raise Unmeasured(f"the trainer reported impossible values: {error}") from None
+    if why := _better(out, calibration):
+        raise Unmeasured(f"--out {out} was not overwritten: {why}")
     try:
         write_file(out, text.encode(), PUBLIC)
     except OSError as error:
@@ -268,6 +270,39 @@ def write_calibration(calibration: "Calibration", out: Path, form: str) -> None:
     lines = list(sentences(calibration))
     document = {"file": str(out), "calibration": asdict(calibration), "sentences": lines}
     print_result(form, document, _text(calibration, lines, out))
+
+
+def _better(out: Path, calibration: "Calibration") -> str:
+    """Return why the file is a better calibration of the same trainer; empty if it is none."""
+    from trainshed.planning.scaling.calibration_file import read
+
+    if not calibration.doubt or not out.is_file():
+        return ""
+    try:
+        earlier = read(out.read_text())
+    except (OSError, ValueError):  # a calibration that no plan can use
+        return ""
+    is_same_trainer = earlier.trainer_digest == calibration.trainer_digest
+    if not is_same_trainer or earlier.doubt >= calibration.doubt:
+        return ""
+    faults = [*_describe_faults(calibration)]
+    return (
+        f"the calibration of {earlier.date} in it is of the same trainer and better. {faults[0]} "
+        "Run the command again on a quiet machine, or write another file: --out FILE"
+    )
+
+
+def _describe_faults(calibration: "Calibration") -> Iterator[str]:
+    """Yield a sentence about unsteady steps, and one about a busy machine."""
+    for run in calibration.runs:
+        if run.is_unsteady:
+            low, high = 1000 * run.step_s_p10, 1000 * run.step_s_p90
+            yield (
+                f"Steps of run {run.kind.value} took {low:.3g} to {high:.3g} ms (P10 to P90): "
+                "intervals are as wide."
+            )
+    if any(run.noisy for run in calibration.runs):
+        yield "The machine did other work during the runs, so intervals are wider."
 
 
 def sentences(calibration: "Calibration") -> Iterator[str]:
@@ -293,8 +328,7 @@ def sentences(calibration: "Calibration") -> Iterator[str]:
         rate = _rate(calibration, hosts)
         yield f"{hosts.hosts} hosts do {rate:.4g} {unit}: {gain:.2f} times one host."
     yield from _describe_input(calibration, whole or one, runs.get(RunKind.INPUT))
-    if any(run.noisy for run in calibration.runs):
-        yield "The machine did other work during the runs, so intervals are wider."
+    yield from _describe_faults(calibration)
     yield from _list_missing(calibration, runs)
 
 

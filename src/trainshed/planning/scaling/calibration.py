@@ -7,9 +7,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.training import Training
+
+#: Steps are unsteady if their 90th percentile is over so many times the 10th.
+UNSTEADY: Final = 5.0
 
 
 class RunKind(StrEnum):
@@ -66,6 +70,11 @@ class Run:
                 f"each host must have an accelerator, got {self.accelerators} on {self.hosts} hosts"
             )
 
+    @property
+    def is_unsteady(self) -> bool:
+        """Whether its steps differ so much that their median says little about the next step."""
+        return self.step_s_p90 > UNSTEADY * self.step_s_p10 > 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
@@ -91,6 +100,13 @@ class Calibration:
     trainer_digest: str = ""
     """SHA-256 of the trainer's files; the calibration is not used for another trainer."""
     date: str = ""
+
+    @property
+    def doubt(self) -> int:
+        """How little its runs say: 0, 1 if one is noisy, 2 if the steps of one are unsteady."""
+        if any(run.is_unsteady for run in self.runs):
+            return 2
+        return int(any(run.noisy for run in self.runs))
 
     def of(self, kind: RunKind) -> tuple[Run, ...]:
         """Return the runs of a kind."""

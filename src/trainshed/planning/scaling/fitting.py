@@ -200,7 +200,8 @@ def _of_median(run: Run) -> float:
     if not 0 < run.step_s_p10 <= run.step_s_p90 or not run.steps:
         return 0.0
     deviation = math.log(run.step_s_p90 / run.step_s_p10) / _TENTHS
-    if run.kind is RunKind.JOB:  # the next job's steps are others, however many this one had
+    # the next steps differ, however many a job or an unsteady run had
+    if run.kind is RunKind.JOB or run.is_unsteady:
         return deviation
     return _MEDIAN * deviation / math.sqrt(run.steps)
 
