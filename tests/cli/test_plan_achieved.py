@@ -56,7 +56,7 @@ def achieved(trainshed, file):
                 return 200, documents[last]
             name = f"projects/p/jobs/{last}"
             fields = {"name": name} if last in documents else {}
-            replicas = [{"role": "primary"}]
+            replicas = run.replicas
             return 200, {**fields, "replicas": replicas, "endTime": "2026-11-24T01:02:03Z"}
 
         with StandIn(answer) as server:
@@ -64,6 +64,7 @@ def achieved(trainshed, file):
             return trainshed("plan", "achieved", *words, "--calibration", file, *place)
 
     run.documents = documents
+    run.replicas = [{"role": "primary", "node": "n1"}]
     return run
 
 
@@ -106,6 +107,25 @@ def test_a_job_of_the_same_module_teaches(achieved, file):
     file.write_text(re.sub('^model = ".*"$', 'model = "task.py"', text, flags=re.MULTILINE))
     achieved.documents["j1"] = of_module("trainer.task", "")
     assert achieved("j1", "--update", j1=DATA).code == 0
+
+
+@pytest.mark.parametrize(
+    ("node", "says"), [("n1", "ran on 1 machine"), ("", "ran on machines that are not known")]
+)
+def test_hosts_that_shared_a_machine_teach_a_calibration_nothing(achieved, file, node, says):
+    before = file.read_text()
+    achieved.replicas.append({"role": "worker", "node": node})
+    run = achieved("j1", "--update", j1=DATA)
+    assert run.code == 2, run.out
+    assert f"j1: its 2 hosts {says}" in run.err
+    assert file.read_text() == before
+
+
+def test_hosts_of_their_own_teach_that_they_were(achieved, file):
+    achieved.replicas.append({"role": "worker", "node": "n2"})
+    assert achieved("j1", "--update", j1=DATA).code == 0
+    (run,) = read(file.read_text()).of(RunKind.JOB)
+    assert (run.hosts, run.machines) == (2, 2)
 
 
 def test_one_job_without_a_prediction_hides_no_other(achieved):

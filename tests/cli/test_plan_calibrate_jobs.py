@@ -62,8 +62,6 @@ def test_hosts_of_one_machine_alone_are_no_calibration(client, job_file, tmp_pat
 def test_a_job_is_the_short_run_of_as_many_hosts(accelerators, hosts, kind):
     run = Run(kind=RunKind.JOB, accelerators=accelerators, hosts=hosts, step_s=0.1)
     assert plan_calibrate_jobs._convert_run(run).kind is kind
-    job = {"replicas": [{"node": f"n{number}"} for number in range(hosts)]}
-    assert plan_calibrate_jobs._is_spread(job, hosts)
 
 
 def test_a_job_that_reports_nothing_is_cancelled_and_leaves_no_file(

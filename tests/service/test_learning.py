@@ -7,10 +7,11 @@ import pytest
 
 from planning.test_steps_achieved import TIMES
 from service.submitting import PROJECT
-from store.builders import add, go, place
+from store.builders import SERVER, add, go
 from trainshed.catalog.open import catalog_for
 from trainshed.model.job import Accelerator, JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.refusals import Refusal
+from trainshed.model.resources import Seat
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.model.step_times import STEPS
@@ -57,11 +58,16 @@ def _workers(pool, count):
     )
 
 
-def ended(store, job_id, job_spec=None, **data):
-    """A job whose steps came to this."""
+def ended(store, job_id, job_spec=None, *, nodes=("n1", "n2", "n3"), **data):
+    """A job whose steps came to this; its replicas ran on the nodes, in order."""
     job_spec = job_spec or spec()
     uid = add(store, project=PROJECT, job_id=job_id, spec=job_spec, expanded=job_spec).uid
-    place(store, uid)
+    roles = [(group.role, index) for group in job_spec.groups for index in range(group.count)]
+    seats = tuple(
+        Seat(role=role, index=index, node=node)
+        for (role, index), node in zip(roles, nodes, strict=False)
+    )
+    go(store, uid, JobState.PREPARING, seats=seats, owner=SERVER)
     go(store, uid, JobState.RUNNING)
     event = NewEvent(kind=STEPS, message="Steps.", data={**DATA, **data})
     go(store, uid, JobState.SUCCEEDED, events=(event,))
@@ -172,8 +178,23 @@ def test_more_hosts_are_of_the_same_calibration(store, learning):
     learning.learn()
     (outcome,) = learned.outcomes(store, PROJECT, 9).outcomes
     assert (outcome.accelerators, outcome.hosts) == (6, 3)
+    assert [(run.hosts, run.machines) for run in jobs_known(store)] == [(1, 1), (3, 3)]
     assert outcome.class_.startswith("hosts from")
     assert learned.calibrations(store, PROJECT, 9).calibrations[0].jobs == 2
+
+
+@pytest.mark.parametrize(
+    "nodes", [("n1", "n1", "n1"), ("n1", "n2", "n1"), ("n1", "n2", "")],
+    ids=["one machine", "two of three", "an unknown machine"],
+)  # fmt: skip
+def test_replicas_that_shared_a_machine_teach_nothing_of_links(store, learning, nodes):
+    ended(store, "one", parameters=1e6)
+    learning.learn()
+    uid = ended(store, "three", spec(3), nodes=nodes, parameters=1e6)
+    learning.learn()
+    assert not store.unscored(9)
+    assert store.outcome(uid) is None, "no prediction for hosts holds for such replicas"
+    assert [run.hosts for run in jobs_known(store)] == [1]
 
 
 @pytest.mark.parametrize(

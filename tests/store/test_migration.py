@@ -32,6 +32,7 @@ from trainshed.model.resources import Node, NodeState
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobState
 from trainshed.model.step_times import STEPS
+from trainshed.planning.scaling.calibration_file import read
 from trainshed.store import audit, codec, migrate
 from trainshed.store.base import StoreFault
 from trainshed.store.database import write_engine
@@ -65,6 +66,12 @@ def sixth_url(request, tmp_path):
 def eighth_url(request, tmp_path):
     """One that learned nothing of its jobs."""
     return of_version(request, tmp_path, "0008")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def twelfth_url(request, tmp_path):
+    """One of a release that learned from replicas that shared a machine."""
+    return of_version(request, tmp_path, "0012")
 
 
 def of_version(request, tmp_path, version):
@@ -253,6 +260,71 @@ def test_jobs_that_ran_before_teach_nothing_and_the_next_ones_do(eighth_url, tmp
     steps = (NewEvent(kind=STEPS, message="Steps: 40."),)
     go(store, uids["runs"], JobState.SUCCEEDED, events=steps)
     assert [uid for uid, _ in store.unscored(9)] == [uids["runs"]]
+    store.close()
+
+
+#: The runs of jobs in a calibration of the twelfth version, by their hosts.
+OLD_CALIBRATION = """\
+schema = 1
+
+[training]
+model = "trainer.task"
+
+[host]
+machine_type = "n1-standard-8"
+"""
+OLD_RUN = """
+[[run]]
+kind = "job"
+accelerators = {hosts}
+hosts = {hosts}
+steps = 40
+step_s = 0.1
+"""
+#: The nodes of the replicas of one job in each project, of which that project has learned.
+NODES_OF = {"shared": ("n1", "n1"), "separate": ("n1", "n2"), "unknown": ("n1", "")}
+
+
+def learned_by(project, *hosts):
+    """The row of a calibration from jobs on so many hosts."""
+    document = OLD_CALIBRATION + "".join(OLD_RUN.format(hosts=count) for count in hosts)
+    texts = {"model": "trainer.task", "machine_type": "n1-standard-8", "accelerator": "CPU"}
+    key = "-".join(map(str, hosts))
+    return {"project": project, "key": key, "document": document, **texts, "jobs": 9,
+            "update_ns": 1}  # fmt: skip
+
+
+def test_calibrations_of_shared_machines_are_dropped_and_others_stay(twelfth_url, clock):
+    calibrations, outcomes, replicas = (
+        METADATA.tables[name] for name in ("calibrations", "outcomes", "replicas")
+    )
+    old = create_engine(twelfth_url)
+    with old.begin() as writing:
+        for uid, (project, nodes) in enumerate(NODES_OF.items(), 1):
+            score = {"uid": uid, "attempt": 1, "project": project, "content": "{}", "create_ns": 1}
+            writing.execute(outcomes.insert(), score)
+            for number, node in enumerate(nodes):
+                row = {"uid": uid, "attempt": 1, "role": "worker", "number": number, "node": node}
+                writing.execute(replicas.insert(), {**row, "task_name": "w", "state": "SUCCEEDED"})
+            writing.execute(calibrations.insert(), [learned_by(project, *hosts) for hosts in
+                                                    ((1,), (1, 2), (2, 4))])  # fmt: skip
+        writing.execute(calibrations.insert(), learned_by("forgotten", 2))
+        unreadable = {**learned_by("forgotten", 1), "document": "a ="}
+        writing.execute(calibrations.insert(), unreadable)
+    old.dispose()
+    store = open_store(twelfth_url, clock)
+    keys = {
+        project: sorted(row.key for row in store.calibrations(project, 9))
+        for project in (*NODES_OF, "forgotten")
+    }
+    assert keys == {
+        "shared": ["1"],
+        "separate": ["1", "1-2"],
+        "unknown": ["1"],
+        "forgotten": ["1"],
+    }, "the jobs on 4 hosts are not in the database any more"
+    runs = read(store.calibration("separate", "1-2").document).runs
+    assert [(run.hosts, run.machines) for run in runs] == [(1, 1), (2, 2)]
     store.close()
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,10 +32,24 @@ class JobRun:
     """The key of its trainer, machines and model: jobs of one key share a calibration."""
 
 
-def job_run(spec: JobSpec, steps: Mapping[str, Any], catalog: Catalog, date: str) -> JobRun | None:
+def count_nodes(spec: JobSpec, replicas: Iterable[tuple[str, str]]) -> int:
+    """Return on how many nodes an attempt's trainers ran; 0 if one of the nodes is unknown.
+
+    ``replicas`` are the roles and nodes of the attempt's replicas; an unknown node is empty.
+    """
+    roles = {group.role.value for group in trainers_of(spec)}
+    nodes = [node for role, node in replicas if role in roles]
+    return len(set(nodes)) if all(nodes) else 0
+
+
+def job_run(
+    spec: JobSpec, steps: Mapping[str, Any], catalog: Catalog, date: str, nodes: int
+) -> JobRun | None:
     """Make the run of a job from the figures of its steps (``StepsAchieved.numbers``).
 
-    None if its hosts differ, or if it has parameter servers or reducers.
+    ``nodes`` as ``count_nodes`` returns it.  None if the hosts differ, if the job has parameter
+    servers or reducers, or if some of several hosts shared a node or ran on an unknown one: what
+    such hosts exchange uses no network.
     """
     groups = trainers_of(spec)
     kinds = {kind_of(group, catalog) for group in groups}
@@ -44,6 +58,8 @@ def job_run(spec: JobSpec, steps: Mapping[str, Any], catalog: Catalog, date: str
         return None
     (host,) = kinds
     hosts = sum(group.count for group in groups)
+    if nodes < hosts > 1:
+        return None
     run = _run(steps, hosts, host, date)
     parameters = float(steps.get("parameters") or 0.0)
     training = Training(
@@ -67,6 +83,7 @@ def _run(steps: Mapping[str, Any], hosts: int, host: HostKind, date: str) -> Run
         kind=RunKind.JOB,
         accelerators=hosts * host.per_host,
         hosts=hosts,
+        machines=hosts,
         batch_per_accelerator=_rounded(steps["samples_per_s"] * steps["step_s"] / host.per_host),
         micro_batches=steps.get("micro_batches") or 1,
         memory_bytes=float(steps.get(memory) or 0.0),

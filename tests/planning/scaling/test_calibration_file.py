@@ -59,6 +59,36 @@ def test_what_is_no_calibration_is_refused_by_the_name_of_its_field(before, afte
     assert words in str(error.value)
 
 
+JOB = written(
+    calibrated(
+        Training(),
+        HostKind(accelerator="CPU"),
+        [Run(kind=RunKind.JOB, accelerators=2, hosts=2, machines=2, steps=100, step_s=0.25)],
+    )
+)
+
+
+def test_a_job_on_several_hosts_counts_if_each_was_a_machine():
+    assert read(JOB).runs[0].machines == 2
+    short = JOB.replace('kind = "job"', 'kind = "F"').replace("machines = 2\n", "")
+    assert read(short).runs[0].hosts == 2, "calibrate-jobs has always left out shared machines"
+
+
+@pytest.mark.parametrize(
+    ("machines", "words"),
+    [
+        ("", "run 1.machines must be 2, one for each host of the job, got none: an older release"),
+        ("machines = 1\n", "run 1: each host must run on a machine of its own, got 2 hosts on 1 m"),
+    ],
+)
+def test_hosts_that_may_have_been_one_machine_are_refused_with_what_to_do(machines, words):
+    with pytest.raises(ValueError, match="machine") as error:
+        read(JOB.replace("machines = 2\n", machines))
+    assert words in str(error.value)
+    if not machines:
+        assert "delete the table [[run]] 1, or add machines = 2" in str(error.value)
+
+
 def test_the_fit_is_made_anew_of_the_runs():
     """What is written of it is for people: runs that were edited, or are all there is, count."""
     runs_alone, _, _ = TEXT.partition("[fit]")

@@ -15,6 +15,7 @@ from trainshed.client.faults import Json
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Role
 from trainshed.model.step_times import STEPS
+from trainshed.model.texts import count_noun
 
 if TYPE_CHECKING:
     from trainshed.model.job import JobSpec
@@ -176,6 +177,8 @@ def _compare_job(
     spec = _spec(context, view)
     if spec and (why := other_training(calibration, spec, event["data"])):
         return f"the calibration was measured with another training: {why}"
+    if why := _explain_sharing(view):
+        return why
     job_run = _run(view, event["data"], calibration, gpus)
     outcome = outcome_of(job, calibration, job_run, event["data"].get("goodput"))
     if isinstance(outcome, NoPrediction):
@@ -202,6 +205,23 @@ def read_steps_event(context: ServerContext, path: str) -> Json | None:
     return newest
 
 
+def read_replicas(job: Json) -> list[tuple[str, str]]:
+    """Return the roles and nodes of a job's replicas; an unknown node is empty."""
+    return [(replica.get("role", ""), replica.get("node") or "") for replica in job["replicas"]]
+
+
+def _explain_sharing(job: Json) -> str:
+    """Return why the exchange of several hosts may have used no network; empty if it did."""
+    nodes = [node for role, node in read_replicas(job) if role in _WORKERS]
+    machines = len(set(nodes)) if all(nodes) else 0
+    if machines >= len(nodes) or len(nodes) == 1:
+        return ""
+    ran_on = count_noun(machines, "machine") if machines else "machines that are not known"
+    return (
+        f"its {len(nodes)} hosts ran on {ran_on}, so their exchange is not that of separate hosts"
+    )
+
+
 def _run(job: Json, data: dict[str, Any], calibration: "Calibration", gpus: int | None) -> "Run":
     """Return the job as a run; its samples are those of one replica.  Raises UsageFault."""
     from trainshed.planning.scaling.calibration import Run, RunKind
@@ -217,6 +237,7 @@ def _run(job: Json, data: dict[str, Any], calibration: "Calibration", gpus: int 
         kind=RunKind.JOB,
         accelerators=count,
         hosts=hosts,
+        machines=hosts,
         batch_per_accelerator=batch,
         steps=data["steps"],
         step_s=data["step_s"],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext, context_of
-from trainshed.cli.plan.plan_achieved import HOW_TO_REPORT, read_steps_event
+from trainshed.cli.plan.plan_achieved import HOW_TO_REPORT, read_replicas, read_steps_event
 from trainshed.cli.plan.plan_calibrate import check_output_file, write_calibration
 from trainshed.cli.terminal import note
 from trainshed.client.collections import FINAL_STATES, WAITING_STATES, collection_of, native_path
@@ -156,7 +156,7 @@ def _measure_job(context: ServerContext, planned: _PlannedJob, times: _Times) ->
 
     Raises UsageFault if the job reported no steps.
     """
-    from trainshed.planning.job_runs import job_run
+    from trainshed.planning.job_runs import count_nodes, job_run
 
     collection = collection_of(planned.job.group)
     job = context.server.call(
@@ -176,25 +176,21 @@ def _measure_job(context: ServerContext, planned: _PlannedJob, times: _Times) ->
                 f"{name} may still run; cancel it with: trainshed {collection.group} cancel {name}"
             )
     event = read_steps_event(context, path)
-    measurement = event and job_run(planned.spec, event["data"], planned.catalog, _today())
+    replicas = read_replicas(context.server.call("GET", path))
+    nodes = count_nodes(planned.spec, replicas)
+    if nodes < planned.hosts:
+        note(
+            f"{hosts} ran on {count_noun(nodes, 'machine')}: the run is left out, because its "
+            "exchange did not use the network"
+        )
+        return None
+    measurement = event and job_run(planned.spec, event["data"], planned.catalog, _today(), nodes)
     if not measurement:
         raise UsageFault(
             f"{name} reported no usable steps in {times.run_s:g} s; a job does if {HOW_TO_REPORT}; "
             f"see: trainshed jobs explain {name}"
         )
-    return measurement if _is_spread(context.server.call("GET", path), planned.hosts) else None
-
-
-def _is_spread(job: Json, hosts: int) -> bool:
-    """Return whether each host ran on its own machine; only then the network was used."""
-    machines = {replica["node"] for replica in job["replicas"]}
-    if len(machines) >= hosts:
-        return True
-    note(
-        f"{count_noun(hosts, 'host')} ran on {count_noun(len(machines), 'machine')}: the run is "
-        "left out, because its exchange did not use the network"
-    )
-    return False
+    return measurement
 
 
 def _wait_for_training(followed: FollowedJob, times: _Times) -> None:

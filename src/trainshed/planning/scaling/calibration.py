@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from trainshed.model.texts import count_noun
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.training import Training
 
@@ -31,11 +32,16 @@ class RunKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One short run.  Raises ValueError if a host has no accelerator."""
+    """One short run.
+
+    Raises ValueError if a host has no accelerator, or shared its machine with another.
+    """
 
     kind: RunKind
     accelerators: int = 1
     hosts: int = 1
+    machines: int = 0
+    """Machines that the hosts ran on; 0 if that was not recorded."""
     batch_per_accelerator: float = 0.0
     """Samples of one accelerator in a step; 0: the batch of the training."""
     micro_batches: int = 1
@@ -62,12 +68,17 @@ class Run:
     noisy: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ValueError for counts that would divide by zero."""
+        """Raise ValueError for counts that would divide by zero, or that say nothing of links."""
         if self.micro_batches < 1:
             raise ValueError(f"micro_batches must be 1 or more, got {self.micro_batches}")
         if not 1 <= self.hosts <= self.accelerators:
             raise ValueError(
                 f"each host must have an accelerator, got {self.accelerators} on {self.hosts} hosts"
+            )
+        if 0 < self.machines < self.hosts:
+            raise ValueError(
+                f"each host must run on a machine of its own, got {self.hosts} hosts on "
+                f"{count_noun(self.machines, 'machine')}: their exchange used no network"
             )
 
     @property

@@ -91,13 +91,30 @@ def read(text: str) -> Calibration:
     calibration = calibrated(
         training,
         _value(HostKind, document.get("host"), "host"),
-        [_value(Run, row, f"run {number}") for number, row in enumerate(runs, 1)],
+        [_run(row, number) for number, row in enumerate(runs, 1)],
     )
     return replace(
         calibration,
         trainer_digest=_field(str, document.get("trainer_digest", ""), "trainer_digest"),
         date=_field(str, document.get("date", ""), "date"),
     )
+
+
+def _run(row: Any, number: int) -> Run:
+    """Build a run.  Raises ValueError for a wrong field, or if its hosts may have been one machine.
+
+    Releases that did not write ``machines`` also learned from replicas that shared a machine, and
+    took what these exchanged in memory for the rate of a link.
+    """
+    run: Run = _value(Run, row, f"run {number}")
+    if run.kind is RunKind.JOB and run.hosts > 1 and not run.machines:
+        raise ValueError(
+            f"run {number}.machines must be {run.hosts}, one for each host of the job, got none: "
+            "an older release wrote this run and may have learned it from replicas that shared a "
+            f"machine; delete the table [[run]] {number}, or add machines = {run.hosts} if its "
+            "hosts were separate machines"
+        )
+    return run
 
 
 def _value(kind: type[Any], table: Any, where: str) -> Any:

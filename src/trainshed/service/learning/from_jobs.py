@@ -7,7 +7,7 @@ from typing import Final
 from trainshed.catalog.catalog import Catalog
 from trainshed.model.step_times import OUTCOME
 from trainshed.planning.job_outcome import JobOutcome, outcome_of
-from trainshed.planning.job_runs import JobRun, job_run
+from trainshed.planning.job_runs import JobRun, count_nodes, job_run
 from trainshed.planning.prices import PriceList, machines_of
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read, written
@@ -63,7 +63,10 @@ class Learning:
     def _run(self, record: JobRecord, event: StoredEvent) -> JobRun | None:
         end = record.job.status.end_time
         date = end.date().isoformat() if end else ""
-        return job_run(self.store.expanded(record.uid), event.data, self.catalog, date)
+        spec = self.store.expanded(record.uid)
+        replicas = self.store.replicas(record.uid, event.attempt)
+        nodes = count_nodes(spec, ((replica.role, replica.node) for replica in replicas))
+        return job_run(spec, event.data, self.catalog, date, nodes)
 
     def _score_run(self, record: JobRecord, event: StoredEvent, run: JobRun) -> Learned:
         stored = self.store.calibration(record.job.project, run.key)
