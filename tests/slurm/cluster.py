@@ -5,20 +5,24 @@ programs in ``bin``, as they would on a login node.  A server and its jobs share
 other but folders.  It needs root, and ends with the tests: what runs in its network is its own.
 
     python tests/slurm/cluster.py FILE [--large]   # FILE gets its folder; it ends when told to
+
+TRAINSHED_SLURM_RELEASE=FOLDER takes another release from a folder that ``release.sh`` has filled.
 """
 
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from slurm.configuration import FREEZER, Settings, compose_files
 
 DEADLINE_S = 60.0
 POLL_S = 0.05
@@ -26,30 +30,13 @@ COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo", "srun", "sdiag")
 DAEMONS = ("munged", "slurmctld", "slurmd")
 OTHERS = ("ip", "unshare", "nsenter", "setpriv")
 PACKAGES = "slurmctld slurmd slurm-client munge iproute2"
-FREEZER = Path("/sys/fs/cgroup/freezer")
+#: At the end of a node's state: does not respond, maintenance, powered down, powering up, ...
+MARKS = "*$~#!%@^-"
 #: More devices than one driver has; Slurm asks only whether they are devices.
 NULL = os.makedev(1, 3)
 
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """In what clusters differ."""
-
-    nodes: int = 6
-    cpus: int = 16
-    memory_mib: int = 64_000
-    gpus: int = 4
-    gpu_type: str = "t4"
-    min_job_age_s: int = 300
-    """How long it knows of what has ended."""
-    grace_s: int = 0
-    """What jobs have to save when others, in the partition ``urgent``, take their nodes."""
-    lines: Sequence[str] = ()
-    """More of ``slurm.conf``."""
-
-
 SMALL = Settings()
-LARGE = Settings(nodes=100, gpus=0)
+LARGE = Settings(nodes=100, gpus={})
 
 
 def why_not() -> str:
@@ -102,11 +89,12 @@ class Cluster:
         """Start all, and wait until every node is idle."""
         self._make_folders()
         self._make_network()
+        self._mount_release()
         self._write_configuration()
         self._write_commands()
         self._start_munge()
         self.start_controller()
-        for node in self.nodes:
+        for node in self.nodes[: len(self.nodes) - self.settings.cloud]:
             self.start_node(node, wait=False)
         self.wait_for(self.all_idle)
 
@@ -150,7 +138,9 @@ class Cluster:
         (self.folder / "state").mkdir()
 
     def start_node(self, node: str, *, wait: bool = True) -> None:
-        self._daemon("slurmd", "-f", self.folder / "slurm.conf", "-N", node)
+        # -b: the node says that it has booted, which Slurm waits for after it has powered it up
+        boots = ("-b",) if self.settings.cloud else ()
+        self._daemon("slurmd", *boots, "-f", self.folder / "slurm.conf", "-N", node)
         if wait:
             self.wait_for(lambda: self.state(node) in {"idle", "mixed", "allocated"})
 
@@ -178,10 +168,12 @@ class Cluster:
 
     def state(self, node: str) -> str:
         """In one word of Slurm's, without its marks."""
-        return self.run("sinfo", "-h", "-n", node, "-o", "%T", check=False).strip().rstrip("*$~#")
+        return self.run("sinfo", "-h", "-n", node, "-o", "%T", check=False).strip().rstrip(MARKS)
 
     def all_idle(self) -> bool:
-        states = self.run("sinfo", "-h", "-N", "-o", "%T", check=False).split()
+        """Whether all nodes are idle; a cloud's may be powered down."""
+        output = self.run("sinfo", "-h", "-N", "-o", "%T", check=False).split()
+        states = [word.rstrip("~") for word in output]
         return len(states) >= len(self.nodes) and set(states) == {"idle"}
 
     def jobs(self, form: str = "%A %j %T %R") -> list[str]:
@@ -259,7 +251,7 @@ class Cluster:
     def _make_folders(self) -> None:
         for name in ("bin", "run", "state", "spool", "log", "dev", "shared", "munge"):
             (self.folder / name).mkdir()
-        for number in range(self.settings.gpus):
+        for number in range(sum(self.settings.gpus.values())):
             os.mknod(self._device(number), 0o20666, NULL)
 
     def _device(self, number: int) -> Path:
@@ -268,7 +260,7 @@ class Cluster:
     def _make_network(self) -> None:
         """Names are only resolved where an interface other than the loopback has an address."""
         self._holder = subprocess.Popen(
-            [program("unshare"), "--net", "--", "sleep", "infinity"], env=self._env
+            [program("unshare"), "--net", "--mount", "--", "sleep", "infinity"], env=self._env
         )
         self.wait_for(lambda: _name(self._holder.pid) == "sleep")
         for words in (
@@ -280,10 +272,18 @@ class Cluster:
         ):
             subprocess.run([*self.inside(), program("ip"), *words.split()], check=True)
 
+    def _mount_release(self) -> None:
+        """Put programs and plugins of another release over the installed, for this cluster only."""
+        for path in _list_files() if self.settings.release else ():
+            mount = (program("mount"), "--bind", f"{self.settings.release}{path}", path)
+            subprocess.run([*self.inside(), *mount], check=True)
+
     def inside(self) -> list[str]:
         """What a command begins with that runs in the cluster's network."""
         # `ip netns exec` would mount /sys anew, and the cgroups would be gone
-        return [program("nsenter"), f"--net=/proc/{self._holder.pid}/ns/net", "--"]
+        spaces = f"/proc/{self._holder.pid}/ns"
+        mounts = [f"--mount={spaces}/mnt", "--wd=."] if self.settings.release else []
+        return [program("nsenter"), f"--net={spaces}/net", *mounts, "--"]
 
     def _write_commands(self) -> None:
         for name in COMMANDS:
@@ -343,80 +343,15 @@ class Cluster:
             Path(folder).rmdir()
 
     def _write_configuration(self) -> None:
-        (self.folder / "slurm.conf").write_text("\n".join([*self._lines(), ""]))
-        types = f"Name=gpu Type={self.settings.gpu_type}"
-        last = self.settings.gpus - 1
-        line = f"NodeName={self._all_nodes} {types} File={self.folder}/dev/nvidia[0-{last}]\n"
-        (self.folder / "gres.conf").write_text(line if self.settings.gpus else "")
-        (self.folder / "cgroup.conf").write_text("".join(f"{line}\n" for line in CGROUP))
-
-    @property
-    def _all_nodes(self) -> str:
-        return f"{self.prefix}[1-{len(self.nodes)}]"
-
-    def _lines(self) -> Iterator[str]:
-        folder, settings = self.folder, self.settings
-        host = socket.gethostname().split(".")[0]
-        tracked = "cgroup" if FREEZER.is_dir() else "linuxproc"
-        yield from (line.format(folder=folder, host=host, tracked=tracked) for line in COMMON)
-        yield f"MinJobAge={settings.min_job_age_s}"
-        yield from settings.lines
-        gres = f"Gres=gpu:{settings.gpu_type}:{settings.gpus}" if settings.gpus else ""
-        size = f"CPUs={settings.cpus} RealMemory={settings.memory_mib} {gres}"
-        for port, node in enumerate(self.nodes, 17101):
-            yield f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {size}"
-        yield "PreemptType=preempt/partition_prio"
-        yield "PreemptMode=CANCEL"
-        for name, more in (
-            ("main Default=YES PriorityTier=1", f"GraceTime={settings.grace_s}"),
-            ("urgent PriorityTier=2", "PreemptMode=OFF"),
-        ):
-            yield f"PartitionName={name} Nodes=ALL MaxTime=INFINITE State=UP {more}"
+        for name, lines in compose_files(self.settings, self.folder, self.nodes).items():
+            (self.folder / name).write_text("".join(f"{line}\n" for line in lines))
 
 
-COMMON = (
-    "ClusterName=trainshed",
-    "SlurmctldHost={host}(127.0.0.1)",
-    "SlurmUser=root",
-    "SlurmdUser=root",
-    "AuthType=auth/munge",
-    "CredType=cred/munge",
-    "AuthInfo=socket={folder}/munge/socket",
-    "SlurmctldPort=17000",
-    "StateSaveLocation={folder}/state",
-    "SlurmctldPidFile={folder}/run/slurmctld.pid",
-    "SlurmctldLogFile={folder}/log/slurmctld.log",
-    "SlurmdPidFile={folder}/run/slurmd.%n.pid",
-    "SlurmdSpoolDir={folder}/spool/%n",
-    "SlurmdLogFile={folder}/log/slurmd.%n.log",
-    "CommunicationParameters=NoInAddrAny",
-    "SlurmdParameters=config_overrides",
-    "ProctrackType=proctrack/{tracked}",
-    "TaskPlugin=task/none",
-    "SelectType=select/cons_tres",
-    "SelectTypeParameters=CR_CPU_Memory",
-    "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1,sched_interval=1",
-    "AccountingStorageType=accounting_storage/none",
-    "JobAcctGatherType=jobacct_gather/none",
-    "JobCompType=jobcomp/filetxt",
-    "JobCompLoc={folder}/log/jobcomp.txt",
-    "SlurmdTimeout=10",
-    "ReturnToService=2",
-    "KillWait=5",
-    "MaxJobCount=50000",
-    "MailProg=/bin/true",
-    "MpiDefault=none",
-    "DefMemPerCPU=100",
-    "GresTypes=gpu",
-)
-CGROUP = (
-    "CgroupPlugin=cgroup/v1",
-    "CgroupMountpoint=/sys/fs/cgroup",
-    "CgroupAutomount=no",
-    "ConstrainDevices=no",
-    "ConstrainCores=no",
-    "ConstrainRAMSpace=no",
-)
+def _list_files() -> Iterator[Path]:
+    """List what of an installation of Slurm another release takes the place of."""
+    yield Path("/usr/lib/x86_64-linux-gnu/slurm-wlm")
+    for name in (*COMMANDS, *DAEMONS[1:], "slurmstepd"):
+        yield Path(program(name)).resolve()
 
 
 def _network(pid: int) -> str:

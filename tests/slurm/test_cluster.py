@@ -96,3 +96,24 @@ def test_two_clusters_know_nothing_of_each_other(cluster):
         submit(cluster)
         assert not other.jobs()
         assert not set(other.nodes) & set(cluster.nodes)
+
+
+@pytest.mark.full  # Slurm looks every thirty seconds whether a node has booted
+def test_a_node_of_a_cloud_is_powered_up_for_a_job_and_boots_when_a_test_says():
+    with running_cluster(Settings(nodes=2, cloud=1)) as cluster:
+        node = cluster.nodes[1]
+        assert "IDLE+CLOUD+POWERED_DOWN" in cluster.run("scontrol", "show", "node", node)
+        output = submit(cluster, "-N2")
+        cluster.wait_for(lambda: cluster.jobs_in("CONFIGURING"))
+        cluster.wait_for(lambda: "POWERING_UP" in cluster.run("scontrol", "show", "node", node))
+        cluster.start_node(node)
+        cluster.wait_for(lambda: has_lines(output, 2))
+
+
+@pytest.mark.full
+def test_gpus_have_the_words_of_a_site():
+    slices = {"a100_1g.5gb": 2, "a100": 1}
+    with running_cluster(Settings(nodes=1, gpus=slices)) as cluster:
+        assert cluster.run("sinfo", "-h", "-o", "%G").strip() == "gpu:a100_1g.5gb:2,gpu:a100:1"
+        output = submit(cluster, "--gres=gpu:a100_1g.5gb:1")
+        cluster.wait_for(lambda: has_lines(output))
