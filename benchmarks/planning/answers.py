@@ -134,8 +134,9 @@ def _answers(
     rates = baselines.rates(base_points, targets)
     for i, point in enumerate(targets):
         cluster = point.cluster(curve.host)
-        step = estimate.step(cluster, point.batch)
-        around = factors(estimate, calibration, cluster, point.batch).times(step)
+        batch = point.run().batch
+        step = estimate.step(cluster, batch)
+        around = factors(estimate, calibration, cluster, batch).times(step)
         rate = point.accelerators * point.batch / point.step_s
         yield Answer(
             goal=question.goal,

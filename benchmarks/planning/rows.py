@@ -33,6 +33,7 @@ class Point:
     hosts: int
     batch: float
     step_s: float
+    micro_batches: int = 1
 
     def run(self) -> Run:
         """As a short run."""
@@ -41,6 +42,7 @@ class Point:
             accelerators=self.accelerators,
             hosts=self.hosts,
             batch_per_accelerator=self.batch,
+            micro_batches=self.micro_batches,
             step_s=self.step_s,
             steps=100,
         )
@@ -92,6 +94,7 @@ def _curve(series: Series, tables: Tables) -> Curve:
     batches, unprinted = _batches(series)
     batched = zip(series.points, batches, strict=True)
     series = replace(series, points=tuple(replace(one, batch=batch) for one, batch in batched))
+    accumulated = {count: times for count, _, times in _noted_batches(series.note)}
     training = training_of(series, tables)
     if training is None:
         raise ValueError(f"{series.id}: there is no strategy {series.strategy}")
@@ -101,6 +104,7 @@ def _curve(series: Series, tables: Tables) -> Curve:
             hosts=one.hosts,
             batch=one.batch,
             step_s=one.accelerators * one.batch / one.throughput,
+            micro_batches=accumulated.get(one.accelerators, 1),
         )
         for one in series.points
     )
@@ -108,7 +112,7 @@ def _curve(series: Series, tables: Tables) -> Curve:
         name=series.id,
         family=series.family,
         system=series.system,
-        training=training,
+        training=replace(training, micro_batches=points[0].micro_batches),
         host=host_of(series, tables),
         points=points,
         unprinted=unprinted,
@@ -119,7 +123,7 @@ def _batches(series: Series) -> tuple[list[float], bool]:
     """The batch of each point, and whether its unit is unknown."""
     points = series.points
     batches = [point.batch for point in points]
-    noted = dict(_micro_batches(series.note))
+    noted = {count: float(micro * times) for count, micro, times in _noted_batches(series.note)}
     if all(point.accelerators in noted for point in points):
         batches = [noted[point.accelerators] for point in points]
     if series.metric == "tokens/s":
@@ -133,10 +137,10 @@ def _batches(series: Series) -> tuple[list[float], bool]:
     return [(batch or 1.0) / first * rate for batch in batches], True
 
 
-def _micro_batches(note: str) -> Iterator[tuple[int, float]]:
-    """Samples of a step by count, where a note has ``count:micro batch x accumulation``."""
-    for count, micro, accumulated in re.findall(r"(\d+):(\d+)x(\d+)", note):
-        yield int(count), float(micro) * float(accumulated)
+def _noted_batches(note: str) -> Iterator[tuple[int, int, int]]:
+    """Yield count, samples of a micro batch, and micro batches, where a note has them."""
+    for count, micro, times in re.findall(r"(\d+):(\d+)x(\d+)", note):
+        yield int(count), int(micro), int(times)
 
 
 def doublings(point: Point) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.planning.questions import Question
 from benchmarks.planning.rows import Curve, doublings
 from trainshed.planning.scaling.fitting import UNKNOWNS
-from trainshed.planning.scaling.rates import network_bytes
+from trainshed.planning.scaling.rates import at_batch, network_bytes
 from trainshed.planning.scaling.step import Rates, parts_of
 from trainshed.planning.scaling.training import Strategy
 
@@ -69,6 +69,7 @@ def _row(curve: Curve) -> tuple[dict[str, list[float]], dict[str, float]]:
         "halves": float(halves),
         "sparse": float(not training.gradient_bytes),
         "unprinted": float(curve.unprinted),
+        "micro0": float(training.micro_batches),
         "size": max(training.gradient_bytes, 1e6) / 1e8,
     }
     return {key: [point[key] for point in points] for key in points[0]}, shared
@@ -78,9 +79,10 @@ def _point(curve: Curve, i: int) -> dict[str, float]:
     point, training = curve.points[i], curve.training
     cluster, link = point.cluster(curve.host), network_bytes(curve.host)
     inside, hosts = doublings(point)
+    at_point = at_batch(training, point.run().batch)
 
     def alone(flat: float = 0.0, **rates: float) -> tuple[float, float]:
-        parts = parts_of(training, cluster, _endless(flat, **rates), 1.0)
+        parts = parts_of(at_point, cluster, _endless(flat, **rates), 1.0)
         return parts.inside, parts.network
 
     over_hosts = alone(network=link)[1]
@@ -88,6 +90,8 @@ def _point(curve: Curve, i: int) -> dict[str, float]:
     return {
         "step": math.log(point.step_s / curve.points[0].step_s),
         "ratio": point.batch / training.batch_per_accelerator,
+        "micro": float(point.micro_batches),
+        "times": point.micro_batches / training.micro_batches,
         "inside": inside,
         "hosts": hosts,
         "several": float(inside > 0),
@@ -136,6 +140,10 @@ class Terms:
     fixed: Array
     """A share, as ``ratio``."""
     ratio: Array
+    micro: Array
+    """Micro batches of a step."""
+    times: Array
+    """The same over those of the training."""
     losses: Array
     """A share of compute: synchronisation inside a host."""
     stragglers: Array
@@ -147,11 +155,13 @@ class Terms:
     overlap: Array
 
     def log_step(self) -> Array:
-        """The smooth maximum of compute and exchange."""
+        """The earlier micro batches, then the smooth maximum of the last one and the exchange."""
         exchange = self.links + self.latency + self.network
-        most = np.maximum(self.compute, exchange)
-        ratio = np.minimum(self.compute, exchange) / most
-        logarithm: Array = np.log(most) + np.log1p(ratio**self.overlap) / self.overlap
+        last = self.compute / self.micro
+        most = np.maximum(last, exchange)
+        ratio = np.minimum(last, exchange) / most
+        end = most * (1 + ratio**self.overlap) ** (1 / self.overlap)
+        logarithm: Array = np.log(self.compute - last + end)
         return logarithm
 
 
@@ -182,15 +192,18 @@ def _terms(arrays: Arrays, flat: Flat, unknowns: Array, guess: Array) -> Terms:
     first = d["sync_first"]
     losses = sync * (first * p["several"] + (1 - first) * p["inside"] / 3) * np.exp(at["sync"])
     stragglers = d["stragglers"] * np.exp(at["delta"]) * p["hosts"]
-    fixed = (d["fixed_share"] + d["fixed_s"] / np.maximum(alone, 0.01)) * np.exp(at["mu"])
+    micro_s = np.maximum(alone / c["micro0"], 0.01)
+    fixed = (d["fixed_share"] + d["fixed_s"] / micro_s) * np.exp(at["mu"])
     overlap = np.where(c["slow"], d["overlap_slow"], d["overlap_fast"]) * np.exp(at["gamma"])
     return Terms(
         alone=alone,
         fixed=fixed,
         ratio=p["ratio"],
+        micro=p["micro"],
+        times=p["times"],
         losses=losses,
         stragglers=stragglers,
-        compute=alone * (p["ratio"] + fixed) / (1 + fixed) * (1 + losses + stragglers),
+        compute=alone * (p["ratio"] + p["times"] * fixed) / (1 + fixed) * (1 + losses + stragglers),
         links=(links + p["memory_s"] / d["memory"]) * np.exp(-at["inside"]),
         latency=latency * np.exp(at["alpha_s"]),
         network=network * np.exp(at["sync"] - at["network"]),
@@ -258,26 +271,32 @@ def _slopes(arrays: Arrays, flat: Flat, unknowns: Array, guess: Array) -> Array:
     """Of the steps' logarithms, by each unknown."""
     t = _terms(arrays, flat, unknowns, guess)
     exchange = t.links + t.latency + t.network
-    most = np.maximum(t.compute, exchange)
-    ratio = np.minimum(t.compute, exchange) / most
+    last = t.compute / t.micro
+    most = np.maximum(last, exchange)
+    ratio = np.minimum(last, exchange) / most
     power = ratio**t.overlap
-    of_compute = np.where(t.compute >= exchange, 1.0, power) / (1 + power)
+    end = most * (1 + power) ** (1 / t.overlap)
+    earlier = t.compute - last
+    of_last = np.where(last >= exchange, 1.0, power) / (1 + power)
+    of_end = end / (earlier + end)
+    of_compute = 1 - of_end * (1 - of_last)
     a_second = (1 - of_compute) / np.maximum(exchange, 1e-30)
     lost = of_compute / (1 + t.losses + t.stragglers)
-    batch = of_compute * (1 / (t.ratio + t.fixed) - 1 / (1 + t.fixed))
+    batch = of_compute * (t.times / (t.ratio + t.times * t.fixed) - 1 / (1 + t.fixed))
+    micro_s = t.alone / arrays.by_curve["micro0"]
     milliseconds = flat["defaults.fixed_s"] / (
-        flat["defaults.fixed_share"] * np.maximum(t.alone, 0.01) + flat["defaults.fixed_s"]
+        flat["defaults.fixed_share"] * np.maximum(micro_s, 0.01) + flat["defaults.fixed_s"]
     )
     free = (t.overlap > _OVERLAP[0]) & (t.overlap < _OVERLAP[1])
     logarithm = np.log(np.maximum(ratio, 1e-30))
     bent = power * logarithm / (1 + power) - np.log1p(power) / t.overlap
     slopes = {
-        "compute_s": of_compute - batch * t.fixed * milliseconds * (t.alone > 0.01),
+        "compute_s": of_compute - batch * t.fixed * milliseconds * (micro_s > 0.01),
         "inside": -a_second * t.links,
         "network": -a_second * t.network,
         "sync": lost * t.losses + a_second * t.network,
         "delta": lost * t.stragglers,
-        "gamma": bent * free,
+        "gamma": of_end * bent * free,
         "alpha_s": a_second * t.latency,
         "mu": batch * t.fixed,
     }

@@ -82,7 +82,7 @@ def test_far_counts_are_marked_and_those_beyond_are_refused(plan):
         (("--what-if", "model-parallel=8"), "model-parallel"),
         (("--what-if", "gpus=13"), "gpus"),
         (("--parameter-servers", "2"), "parameter-servers"),
-        (("--batch", "keep-global", "--what-if", "gpus=1", "--largest-batch", "256"), "batch"),
+        (("--batch", "keep-global", "--what-if", "gpus=8192"), "batch"),
         (("--deadline", "1s"), "deadline"),
         (("--budget", "0.01"), "budget"),
     ],

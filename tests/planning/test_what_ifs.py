@@ -158,14 +158,7 @@ def test_other_hosts_need_their_own_calibration_or_the_same_accelerator():
         ({"what_if": [("gpus", (6,))], "model_parallel": 4}, "gpus"),
         ({"what_if": [("model-parallel", (8,))]}, "model-parallel"),
         ({"servers": 2}, "parameter-servers"),
-        (
-            {
-                "batch": BatchRule.KEEP_GLOBAL,
-                "what_if": [("gpus", (1,))],
-                "largest_batch": 256,
-            },
-            "batch",
-        ),
+        ({"what_if": [("gpus", (8,))], "largest_batch": 32}, "batch"),
     ],
 )
 def test_what_cannot_be_known_is_refused_by_the_name_of_its_field(fields, field):
@@ -182,11 +175,19 @@ def test_a_model_that_was_measured_on_one_accelerator_is_not_held_by_two():
     assert plan.refused.accepted.startswith("1; or")
 
 
-def test_a_batch_that_does_not_fit_is_not_told_to_stay_as_it_is():
-    plan = planned(8, largest_batch=32.0)
-    assert plan.refused.accepted == "a calibration with a smaller batch"
-    plan = planned(1, largest_batch=256.0, batch=BatchRule.KEEP_GLOBAL)
-    assert "--batch keep-local" in plan.options[0].answer.accepted
+def test_a_global_batch_is_accumulated_before_it_shrinks():
+    limits = {"batch": BatchRule.KEEP_GLOBAL, "largest_batch": 32.0}
+    plan = planned(1, 8, 24, 64, reducers=0, **limits)
+    batches = [option.what_if.batch for option in plan.options]
+    of_job = WORK.global_batch
+    assert [batch.samples for batch in batches] == [of_job, of_job / 8, 3 * 28, of_job / 32, 32]
+    assert "3 micro batches of 28; a step has 2,016 samples" in plan.notes(plan.options[2])
+    assert "2 micro batches of 32" in plan.notes(plan.options[3])
+    assert all(batch.samples <= 32 * batch.micro_batches for batch in batches)
+    assert all(batch.samples % 1 == 0 for batch in batches)
+    refused = planned(1 << 20, batch=BatchRule.KEEP_GLOBAL).options[-1].answer
+    assert refused.field == "batch"
+    assert "fewer than the 1048576 accelerators" in refused.message
 
 
 def test_what_no_host_may_carry_is_refused_and_not_in_the_usual_list():

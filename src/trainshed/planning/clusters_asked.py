@@ -14,7 +14,7 @@ from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.parameters import parameters
 from trainshed.planning.scaling.posterior import Posterior, posterior
 from trainshed.planning.scaling.prediction import NoPrediction
-from trainshed.planning.scaling.training import Strategy
+from trainshed.planning.scaling.training import StepBatch, Strategy, divide_batch
 from trainshed.planning.sizing import STEPS, WORKERS_MIN
 from trainshed.planning.what_ifs import MEASURE, WhatIf, called, is_same, on_host
 
@@ -159,12 +159,15 @@ def _what_if(
         server_gbps=job.servers.gbps if servers else 0.0,
     )
     batch = _batch(job, request, calibration, accelerators)
+    undivided = _undivided(job, request, calibration, accelerators)
     return WhatIf(
         cluster=cluster,
         machines=_machines(job, cluster),
         calibration=calibration,
-        batch_per_accelerator=batch,
+        batch=batch,
+        is_divided=request.batch is BatchRule.KEEP_GLOBAL,
         refused=_refused(request, calibration, cluster, batch)
+        or undivided
         or _unserved(job, request, calibration),
     )
 
@@ -196,16 +199,36 @@ def global_batch(job: PlannedJob, calibration: Calibration) -> float:
 
 def _batch(
     job: PlannedJob, request: PlanRequest, calibration: Calibration | None, accelerators: int
-) -> float:
+) -> StepBatch:
     if calibration is None:
-        return 0.0
+        return StepBatch()
+    training = calibration.training
     if request.batch is BatchRule.KEEP_LOCAL:
-        return calibration.training.batch_per_accelerator
-    return global_batch(job, calibration) / accelerators
+        return StepBatch(
+            samples=training.batch_per_accelerator, micro_batches=training.micro_batches
+        )
+    samples = global_batch(job, calibration) / accelerators
+    return divide_batch(training, samples, request.largest_batch)
+
+
+def _undivided(
+    job: PlannedJob, request: PlanRequest, calibration: Calibration | None, accelerators: int
+) -> NoPrediction | None:
+    """Return why a step's samples cannot be divided among so many accelerators."""
+    if calibration is None or request.batch is BatchRule.KEEP_LOCAL:
+        return None
+    samples = global_batch(job, calibration)
+    if accelerators <= samples or calibration.training.batch_per_accelerator % 1:
+        return None
+    return NoPrediction(
+        field="batch",
+        message=f"a step has {samples:,.12g} samples, fewer than the {accelerators} accelerators",
+        accepted=f"at most {samples:,.12g} accelerators, or --batch keep-local",
+    )
 
 
 def _refused(
-    request: PlanRequest, calibration: Calibration | None, cluster: Cluster, batch: float
+    request: PlanRequest, calibration: Calibration | None, cluster: Cluster, batch: StepBatch
 ) -> NoPrediction | None:
     n, hosts, copies = cluster.accelerators, cluster.hosts, request.model_parallel
     if n % hosts:
@@ -229,14 +252,13 @@ def _refused(
             message=f"{n} is not a multiple of the {copies} accelerators that hold one model",
             accepted=f"multiples of {copies}",
         )
-    if batch > request.largest_batch:
+    micro_batch = batch.samples / max(1, batch.micro_batches)
+    if micro_batch > request.largest_batch:
         return NoPrediction(
             field="batch",
-            message=f"{batch:,.12g} samples on one accelerator; at most "
+            message=f"{micro_batch:,.12g} samples on one accelerator; at most "
             f"{request.largest_batch:,.12g} fit",
-            accepted="a calibration with a smaller batch"
-            if request.batch is BatchRule.KEEP_LOCAL
-            else "more accelerators, or --batch keep-local",
+            accepted="a calibration with a smaller batch, or --batch keep-global",
         )
     return None
 

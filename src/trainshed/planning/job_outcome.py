@@ -89,8 +89,11 @@ def outcome_of(
 ) -> JobOutcome | NoPrediction:
     """Compare a run with the prediction made without it."""
     cluster = Cluster(host=calibration.host, accelerators=run.accelerators, hosts=run.hosts)
-    batch = run.batch_per_accelerator or None
-    prediction = predict(calibration, cluster, batch_per_accelerator=batch)
+    prediction = predict(
+        calibration,
+        cluster,
+        batch=run.batch,
+    )
     if isinstance(prediction, NoPrediction):
         return prediction
     predicted = prediction.step_s.times(run.steps)

@@ -86,6 +86,8 @@ class JobPlan:
             return
         if option.answer.extrapolated:
             yield "extrapolated"
+        if words := "; ".join(self._describe_batch(option)):
+            yield words
         if _is_idle(self.job, option):
             yield self._idle(option)
         elif (base := self._without_reducers(option)) and pays(option, base):
@@ -95,6 +97,15 @@ class JobPlan:
             yield f"slower than {smaller.cluster.accelerators}"
         elif smaller and not faster(option, smaller):
             yield f"no difference that can be told from {smaller.cluster.accelerators}"
+
+    def _describe_batch(self, option: ClusterOption) -> Iterator[str]:
+        batch = option.what_if.batch
+        samples = batch.samples * option.cluster.accelerators
+        if batch.micro_batches > 1:
+            micro = batch.samples / batch.micro_batches
+            yield f"{batch.micro_batches} micro batches of {micro:,.12g}"
+        if option.what_if.is_divided and samples != self.work.global_batch:
+            yield f"a step has {samples:,.12g} samples"
 
     @property
     def fewer(self) -> ClusterOption | None:

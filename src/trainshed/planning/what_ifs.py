@@ -5,7 +5,7 @@ An option is recommended over another only if its interval does not contain the 
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trainshed.model.texts import count_noun
 from trainshed.planning.plan_request import PlanRequest
@@ -16,6 +16,7 @@ from trainshed.planning.scaling.posterior import Posterior
 from trainshed.planning.scaling.predict import predict
 from trainshed.planning.scaling.prediction import Interval, NoPrediction, Prediction
 from trainshed.planning.scaling.targets import Recipe
+from trainshed.planning.scaling.training import StepBatch
 
 _HOUR_S = 3600.0
 MEASURE = "measure: trainshed plan calibrate"
@@ -52,8 +53,10 @@ class WhatIf:
     """The calibration for this kind of host; None if there is none."""
     posterior: Posterior | None = None
     """The posterior of the calibration, which all its clusters share."""
-    batch_per_accelerator: float = 0.0
-    """Samples of one accelerator in a step; 0: the batch of the calibration."""
+    batch: StepBatch = field(default_factory=StepBatch)
+    """The batch of one accelerator in a step."""
+    is_divided: bool = False
+    """Whether that batch is a part of the job's."""
     refused: NoPrediction | None = None
     """The reason why the cluster cannot be predicted, if there is one."""
     unmeasured: NoPrediction | None = None
@@ -152,11 +155,10 @@ def _answer(what_if: WhatIf) -> Prediction | NoPrediction:
             message="no step of this training was timed on such hosts",
             accepted=MEASURE,
         )
-    batch = what_if.batch_per_accelerator or None
     return predict(
         what_if.calibration,
         what_if.cluster,
-        batch_per_accelerator=batch,
+        batch=what_if.batch,
         posterior=what_if.posterior,
     )
 

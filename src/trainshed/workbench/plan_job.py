@@ -155,13 +155,3 @@ def _warn_of_batch(request: PlanRequest, plan: JobPlan) -> Iterator[str]:
             "the batch grows with the accelerators: whether the model then needs more samples is "
             "not known (--critical-batch or --finished), and no time to a quality is given"
         )
-    calibrations = [
-        option.what_if.calibration for option in plan.options if option.what_if.calibration
-    ]
-    most = max(
-        (calibration.training.batch_per_accelerator for calibration in calibrations), default=0.0
-    )
-    if any(option.what_if.batch_per_accelerator > most for option in plan.options) and (
-        request.largest_batch == float("inf")
-    ):
-        yield "larger batches than were measured may not fit the accelerators' memory"

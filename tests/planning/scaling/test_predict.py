@@ -14,7 +14,7 @@ from trainshed.planning.scaling.parameters import parameters_from
 from trainshed.planning.scaling.predict import predict
 from trainshed.planning.scaling.prediction import Binding, NoPrediction, Prediction
 from trainshed.planning.scaling.reach import Extrapolation, reach_of
-from trainshed.planning.scaling.training import Strategy, Training
+from trainshed.planning.scaling.training import StepBatch, Strategy, Training, divide_batch
 
 DGX = HostKind(
     accelerator="P100",
@@ -188,7 +188,7 @@ def test_a_run_that_did_not_wait_says_that_its_input_came():
     mended = replace(one(0.16), kind=RunKind.JOB, batch_per_accelerator=64)
     calibration = calibrated(RESNET, DGX, [starved, mended])
     prediction = predict(
-        calibration, Cluster(host=DGX, accelerators=1, hosts=1), batch_per_accelerator=64
+        calibration, Cluster(host=DGX, accelerators=1, hosts=1), batch=StepBatch(samples=64)
     )
     assert prediction.step_s.point == pytest.approx(0.16, rel=0.1)
 
@@ -251,11 +251,11 @@ def test_another_accelerator_is_refused_and_another_host_with_the_same_is_not():
     assert "links of unmeasured hosts" in " ".join(prediction.warnings)
 
 
-@pytest.mark.parametrize("batch", [0.0, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("batch", [-1.0, float("nan"), float("inf")])
 def test_a_batch_that_trains_on_nothing_is_refused(batch):
     calibration = calibrated(RESNET, DGX, [one(0.2)])
     cluster = Cluster(host=DGX, accelerators=8, hosts=1)
-    refusal = predict(calibration, cluster, batch_per_accelerator=batch)
+    refusal = predict(calibration, cluster, batch=StepBatch(samples=batch))
     assert refusal.field == "batch_per_accelerator"
 
 
@@ -263,9 +263,53 @@ def test_a_smaller_batch_keeps_what_does_not_shrink():
     calibration = calibrated(RESNET, DGX, [one(0.2)])
     cluster = Cluster(host=DGX, accelerators=8, hosts=1)
     whole = predict(calibration, cluster)
-    less = predict(calibration, cluster, batch_per_accelerator=4)
+    less = predict(calibration, cluster, batch=StepBatch(samples=4))
     assert whole.step_s.point / 8 < less.step_s.point < whole.step_s.point
     assert less.bound_by is Binding.BATCH
+
+
+def test_micro_batches_take_their_compute_and_share_one_exchange():
+    run = Run(kind=RunKind.TWO_HOSTS, accelerators=16, hosts=2, step_s=0.4)
+    calibration = calibrated(RESNET, DGX, [one(0.2), run])
+    two_hosts = Cluster(host=DGX, accelerators=16, hosts=2)
+    steps = {
+        count: predict(
+            calibration, two_hosts, batch=StepBatch(samples=32 * count, micro_batches=count)
+        )
+        for count in (1, 2, 8)
+    }
+    alone = Cluster(host=DGX, accelerators=1, hosts=1)
+    eight = predict(calibration, alone, batch=StepBatch(samples=256, micro_batches=8))
+    assert eight.step_s.point == pytest.approx(8 * 0.2, rel=0.01)
+    assert steps[8].efficiency.point > steps[2].efficiency.point > steps[1].efficiency.point
+    lost_s = {count: step.step_s.point - 0.2 * count for count, step in steps.items()}
+    assert lost_s[1] < lost_s[8] < 2.5 * lost_s[1], "one exchange, and the waiting of eight"
+
+
+def test_an_accumulated_run_shows_the_time_of_a_micro_batch():
+    accumulating = replace(RESNET, batch_per_accelerator=256, micro_batches=8)
+    calibration = calibrated(accumulating, DGX, [one(1.6)])
+    cluster = Cluster(host=DGX, accelerators=1, hosts=1)
+    micro = predict(calibration, cluster, batch=StepBatch(samples=32, micro_batches=1))
+    assert micro.step_s.point == pytest.approx(0.2, rel=0.01)
+    whole = predict(calibration, cluster, batch=StepBatch(samples=256, micro_batches=1))
+    assert whole.step_s.point < 1.6, "what does not shrink with the batch is spent once"
+
+
+@pytest.mark.parametrize(
+    ("samples", "batch"),
+    [(64, (64, 2)), (32, (32, 1)), (16, (16, 1)), (96, (96, 3)), (40, (40, 2)), (33, (34, 2)),
+     (0.3, (1, 1))],
+)  # fmt: skip
+def test_fewer_samples_change_accumulation_before_the_micro_batch(samples, batch):
+    divided = divide_batch(replace(RESNET, batch_per_accelerator=128, micro_batches=4), samples)
+    assert (divided.samples, divided.micro_batches) == batch
+
+
+def test_memory_limits_a_micro_batch_and_a_batch_in_parts_stays_in_parts():
+    assert divide_batch(RESNET, 64, most=16) == StepBatch(samples=64, micro_batches=4)
+    tokens = replace(RESNET, batch_per_accelerator=0.5)
+    assert divide_batch(tokens, 0.125) == StepBatch(samples=0.125, micro_batches=1)
 
 
 def test_more_runs_make_a_prediction_surer():

@@ -11,7 +11,7 @@ from typing import Final
 
 from trainshed.model.texts import count_noun
 from trainshed.planning.scaling.cluster import HostKind
-from trainshed.planning.scaling.training import Training
+from trainshed.planning.scaling.training import StepBatch, Training
 
 #: Steps are unsteady if their 90th percentile is over so many times the 10th.
 UNSTEADY: Final = 5.0
@@ -66,6 +66,13 @@ class Run:
     load: float = 0.0
     """Other load on the machine while it ran, in processors."""
     noisy: bool = False
+
+    @property
+    def batch(self) -> StepBatch:
+        """The batch of a step."""
+        if not self.batch_per_accelerator:
+            return StepBatch()
+        return StepBatch(samples=self.batch_per_accelerator, micro_batches=self.micro_batches)
 
     def __post_init__(self) -> None:
         """Raise ValueError for counts that would divide by zero, or that say nothing of links."""

@@ -24,7 +24,7 @@ from trainshed.planning.scaling.least_squares import (
 from trainshed.planning.scaling.parameters import Parameters, parameters
 from trainshed.planning.scaling.rates import at_batch, compute_at, rates_of, usual_values
 from trainshed.planning.scaling.step import INPUT_OVERLAP, Rates, StepParts, parts_of
-from trainshed.planning.scaling.training import Training
+from trainshed.planning.scaling.training import StepBatch, Training
 
 TIMED = frozenset({RunKind.COMPUTE, RunKind.HOST, RunKind.TWO_HOSTS, RunKind.JOB})
 #: The unknowns of a job; names as in ``calibration.Fitted``, and of their priors.
@@ -75,14 +75,15 @@ class HostTraining:
     host: HostKind
 
     def parts(
-        self, cluster: Cluster, values: Mapping[str, float], batch: float
+        self, cluster: Cluster, values: Mapping[str, float], batch: StepBatch
     ) -> tuple[StepParts, Rates]:
         """Return the parts of a step with a batch, and the rates behind the parts."""
         rates = rates_of(self.constants, self.training, cluster, values)
-        compute = compute_at(values["compute_s"], self.training, batch, rates.fixed_share)
-        return parts_of(at_batch(self.training, batch), cluster, rates, compute), rates
+        training = at_batch(self.training, batch)
+        compute = compute_at(values["compute_s"], self.training, training, rates.fixed_share)
+        return parts_of(training, cluster, rates, compute), rates
 
-    def step(self, cluster: Cluster, values: Mapping[str, float], batch: float) -> float:
+    def step(self, cluster: Cluster, values: Mapping[str, float], batch: StepBatch) -> float:
         """Return the seconds of a step."""
         parts, rates = self.parts(cluster, values, batch)
         return parts.seconds(rates.overlap)
@@ -91,7 +92,7 @@ class HostTraining:
         """Return the logarithm that the values predict for a measurement."""
         run = observation.run
         cluster = Cluster(host=self.host, accelerators=run.accelerators, hosts=run.hosts)
-        parts, rates = self.parts(cluster, values, run.batch_per_accelerator)
+        parts, rates = self.parts(cluster, values, run.batch)
         match observation.what:
             case "link":
                 return math.log(rates.network)

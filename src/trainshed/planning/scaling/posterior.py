@@ -31,6 +31,7 @@ from trainshed.planning.scaling.least_squares import (
 )
 from trainshed.planning.scaling.parameters import Parameters
 from trainshed.planning.scaling.step import INPUT_OVERLAP, smooth_maximum
+from trainshed.planning.scaling.training import StepBatch
 
 _STEP = 1e-4
 Logarithm = Callable[[Mapping[str, float]], float]
@@ -50,17 +51,14 @@ class Posterior:
     lower: Matrix
     """The Cholesky triangle of the measurements' covariance, with the part of the unknowns."""
 
-    def step(self, cluster: Cluster, batch: float) -> float:
-        """Return the expected seconds of a step, corrected by the errors at measurements.
-
-        ``batch``: samples of one accelerator in one step.
-        """
+    def step(self, cluster: Cluster, batch: StepBatch) -> float:
+        """Return the expected seconds of a step, corrected by the errors at measurements."""
         parts, rates = self.job.parts(cluster, self.values, batch)
         correction = math.exp(dot(self._shared(cluster), self.carried))
         without_input = parts.without_input(rates.overlap) * correction
         return smooth_maximum(without_input, parts.input, INPUT_OVERLAP)
 
-    def spread(self, cluster: Cluster, batch: float) -> float:
+    def spread(self, cluster: Cluster, batch: StepBatch) -> float:
         """Return the standard deviation of the logarithm of a step."""
         slopes = _slopes(
             self.job, self.values, lambda v: math.log(self.job.step(cluster, v, batch))

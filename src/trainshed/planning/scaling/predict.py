@@ -13,50 +13,52 @@ from trainshed.planning.scaling.parameters import parameters
 from trainshed.planning.scaling.posterior import Posterior
 from trainshed.planning.scaling.posterior import posterior as posterior_of
 from trainshed.planning.scaling.prediction import Binding, NoPrediction, Prediction
+from trainshed.planning.scaling.rates import at_batch
 from trainshed.planning.scaling.reach import factors
 from trainshed.planning.scaling.step import Rates, StepParts
-from trainshed.planning.scaling.training import Strategy, Training
+from trainshed.planning.scaling.training import StepBatch, Strategy, Training
 
 #: Predictions above these multiples of the measured counts are marked; above the last, refused.
 _FAR_ACCELERATORS, _FAR_HOSTS, _TOO_FAR = 8, 4, 64
 #: A step is compute-bound if all other parts together take less than this share.
 _LOSS = 0.2
 _MEASURE = "measure it: trainshed plan calibrate"
+_MEASURED_BATCH = StepBatch()
 
 
 def predict(
     calibration: Calibration,
     cluster: Cluster,
     *,
-    batch_per_accelerator: float | None = None,
+    batch: StepBatch = _MEASURED_BATCH,
     posterior: Posterior | None = None,
 ) -> Prediction | NoPrediction:
     """Predict the calibrated job on a cluster, or return why that is impossible.
 
-    ``batch_per_accelerator`` defaults to the training's; callers with many clusters make
-    ``posterior`` once.
+    ``batch`` is by default the training's; callers with many clusters make ``posterior`` once.
     """
-    refused = _refused(calibration, cluster, batch_per_accelerator)
+    refused = _refused(calibration, cluster, batch)
     if refused:
         return refused
     posterior = posterior or posterior_of(calibration, parameters())
-    batch = batch_per_accelerator or calibration.training.batch_per_accelerator
+    training = at_batch(calibration.training, batch)
+    samples = training.batch_per_accelerator
     base = smallest(calibration)
     parts, rates = posterior.job.parts(cluster, posterior.values, batch)
     step = factors(posterior, calibration, cluster, batch).times(posterior.step(cluster, batch))
-    samples = step.inverse(cluster.accelerators * batch)
-    efficiency = samples.times(
+    samples_per_s = step.inverse(cluster.accelerators * samples)
+    efficiency = samples_per_s.times(
         1 / cluster.accelerators / _rate_of_one(posterior, calibration, base)
     )
     return Prediction(
         cluster=cluster,
-        batch_per_accelerator=batch,
+        batch_per_accelerator=samples,
         step_s=step,
-        samples_per_s=samples,
+        samples_per_s=samples_per_s,
         speedup=efficiency.times(cluster.accelerators),
         efficiency=efficiency,
         base_accelerators=base.accelerators,
-        bound_by=_binding(parts, rates, calibration, batch),
+        bound_by=_binding(parts, rates, calibration.training, training),
         parts_s=_terms(parts),
         extrapolated=extrapolated(calibration, cluster),
         warnings=_warnings(calibration, cluster),
@@ -84,18 +86,16 @@ def _largest(calibration: Calibration) -> tuple[int, int]:
 
 def _rate_of_one(posterior: Posterior, calibration: Calibration, run: Run) -> float:
     """Return the samples/s of one accelerator in a run."""
-    batch = run.batch_per_accelerator or calibration.training.batch_per_accelerator
+    samples = run.batch_per_accelerator or calibration.training.batch_per_accelerator
     cluster = Cluster(host=calibration.host, accelerators=run.accelerators, hosts=run.hosts)
-    return batch / posterior.step(cluster, batch)
+    return samples / posterior.step(cluster, run.batch)
 
 
-def _refused(
-    calibration: Calibration, cluster: Cluster, batch: float | None
-) -> NoPrediction | None:
-    if batch is not None and not 0 < batch < math.inf:
+def _refused(calibration: Calibration, cluster: Cluster, batch: StepBatch) -> NoPrediction | None:
+    if not 0 <= batch.samples < math.inf:
         return NoPrediction(
             field="batch_per_accelerator",
-            message=f"a step must have more than 0 samples, got {batch:g}",
+            message=f"a step must have more than 0 samples, got {batch.samples:g}",
             accepted="a number of samples above 0",
         )
     if "compute_s" not in calibration.fitted.values or not timed(calibration.runs):
@@ -176,13 +176,14 @@ def _terms(parts: StepParts) -> tuple[tuple[Binding, float], ...]:
     )
 
 
-def _binding(parts: StepParts, rates: Rates, calibration: Calibration, batch: float) -> Binding:
+def _binding(parts: StepParts, rates: Rates, measured: Training, training: Training) -> Binding:
     """Return the part whose removal would save most time; compute if none would save much."""
     step = parts.seconds(rates.overlap)
     if parts.input >= FULL * step:
         return Binding.INPUT
-    ratio = batch / calibration.training.batch_per_accelerator
-    proportional = parts.compute * ratio * (1 + rates.fixed_share) / (ratio + rates.fixed_share)
+    ratio = training.batch_per_accelerator / measured.batch_per_accelerator
+    fixed = rates.fixed_share * training.micro_batches / measured.micro_batches
+    proportional = parts.compute * ratio * (1 + rates.fixed_share) / (ratio + fixed)
     exchange = parts.inside + parts.network
     bound = step - (parts.compute + parts.sync) if exchange else 0.0
     lost = {

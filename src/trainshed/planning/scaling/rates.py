@@ -12,7 +12,7 @@ from dataclasses import replace
 from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.parameters import Parameters
 from trainshed.planning.scaling.step import Rates
-from trainshed.planning.scaling.training import Strategy, Training
+from trainshed.planning.scaling.training import StepBatch, Strategy, Training
 
 #: Defaults for unknown links: the slowest kind inside a host, a common one between hosts, and
 #: between pods 25 Gbit/s for each of their accelerators.
@@ -61,7 +61,7 @@ def rates_of(
         latency_s=job_values["alpha_s"],
         inside_latency_s=shares["inside_latency_s"] * latency_factor,
         flat=shares["flat"],
-        fixed_share=_fixed_share(constants, job_values),
+        fixed_share=_fixed_share(constants, training, job_values),
         input_per_s=job_values.get("input_per_s", math.inf),
     )
 
@@ -85,17 +85,24 @@ def network_bytes(host: HostKind) -> float:
     return host.network_bytes or unknown
 
 
-def at_batch(training: Training, batch: float) -> Training:
-    """Return the training with another batch per accelerator; 0 keeps the batch."""
-    if batch in (0, training.batch_per_accelerator):
-        return training
-    return replace(training, batch_per_accelerator=batch)
+def at_batch(training: Training, batch: StepBatch) -> Training:
+    """Return the training with another batch per accelerator."""
+    return replace(
+        training,
+        batch_per_accelerator=batch.samples or training.batch_per_accelerator,
+        micro_batches=batch.micro_batches or training.micro_batches,
+    )
 
 
-def compute_at(compute_s: float, training: Training, batch: float, fixed_share: float) -> float:
-    """Return the seconds of compute at another batch; ``fixed_share`` does not shrink with it."""
-    ratio = batch / training.batch_per_accelerator if batch else 1.0
-    return compute_s * (ratio + fixed_share) / (1 + fixed_share)
+def compute_at(compute_s: float, training: Training, other: Training, fixed_share: float) -> float:
+    """Return the seconds of compute with the batch of ``other``.
+
+    ``compute_s`` are those of ``training``.  The part ``fixed_share`` of a micro batch does not
+    shrink with its samples.
+    """
+    ratio = other.batch_per_accelerator / training.batch_per_accelerator
+    times = other.micro_batches / training.micro_batches
+    return compute_s * (ratio + times * fixed_share) / (1 + fixed_share)
 
 
 def _network_share(constants: Parameters, host: HostKind) -> float:
@@ -125,9 +132,8 @@ def _sync(constants: Parameters, training: Training, host: HostKind) -> float:
     return loss + constants.defaults["sync_sparse"] * (not training.gradient_bytes)
 
 
-def _fixed_share(constants: Parameters, values: Mapping[str, float]) -> float:
-    """Return the share of a step that does not shrink with the batch (mu, with a fixed time)."""
-    fixed_part = constants.defaults["fixed_s"] / max(
-        values.get("compute_s", math.inf), _LEAST_COMPUTE_S
-    )
+def _fixed_share(constants: Parameters, training: Training, values: Mapping[str, float]) -> float:
+    """Return the share of a micro batch that does not shrink with it (mu, with a fixed time)."""
+    micro_s = values.get("compute_s", math.inf) / training.micro_batches
+    fixed_part = constants.defaults["fixed_s"] / max(micro_s, _LEAST_COMPUTE_S)
     return values["mu"] * (1 + fixed_part / constants.defaults["fixed_share"])

@@ -13,7 +13,7 @@ from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.posterior import Posterior
 from trainshed.planning.scaling.prediction import Interval
-from trainshed.planning.scaling.training import Strategy, Training
+from trainshed.planning.scaling.training import StepBatch, Strategy, Training
 
 Count = tuple[int, int]
 """Accelerators and hosts."""
@@ -41,7 +41,7 @@ class Extrapolation(StrEnum):
 
 
 def factors(
-    posterior: Posterior, calibration: Calibration, cluster: Cluster, batch: float
+    posterior: Posterior, calibration: Calibration, cluster: Cluster, batch: StepBatch
 ) -> Interval:
     """Return the factors of the predicted time that bound the 80 % interval."""
     measured = {(run.accelerators, run.hosts) for run in timed(calibration.runs)}

@@ -61,6 +61,8 @@ class StepParts:
     inside: float
     network: float
     input: float
+    micro_batches: int = 1
+    """The exchange overlaps with the compute of the last of them only."""
 
     def seconds(self, overlap: float) -> float:
         """Return the seconds of a step, by smooth maxima of compute, exchange and input."""
@@ -68,7 +70,9 @@ class StepParts:
 
     def without_input(self, overlap: float) -> float:
         """Return the seconds of a step that does not wait for input."""
-        return smooth_maximum(self.compute + self.sync, self.inside + self.network, overlap)
+        last = (self.compute + self.sync) / self.micro_batches
+        earlier = last * (self.micro_batches - 1)
+        return earlier + smooth_maximum(last, self.inside + self.network, overlap)
 
 
 def smooth_maximum(a: float, b: float, overlap: float) -> float:
@@ -90,6 +94,7 @@ def parts_of(training: Training, cluster: Cluster, rates: Rates, compute_s: floa
         inside=_inside(training, cluster, rates) + rates.inside_latency_s * math.log2(max(g, 1.0)),
         network=_network(training, cluster, rates) + latency,
         input=training.batch_per_accelerator * g / rates.input_per_s,
+        micro_batches=training.micro_batches,
     )
 
 

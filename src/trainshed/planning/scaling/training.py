@@ -1,5 +1,6 @@
 """A training: the part of a job that decides how it scales, independent of machines."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -25,6 +26,15 @@ class Strategy(StrEnum):
     """All-reduce between hosts through reducers."""
     PODS = "dp-over-pods"
     """Data parallel over a slow network between pods."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepBatch:
+    """The batch of one accelerator in one step; 0 stands for the value of the training."""
+
+    samples: float = 0.0
+    """Accumulation included."""
+    micro_batches: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +76,18 @@ class Training:
             raise ValueError(f"workers of strategy {self.strategy} wait for each other")
         if min(self.parameters, self.largest, self.gradient_bytes, self.state_bytes) < 0:
             raise ValueError(f"sizes of a model must be 0 or more, got {self}")
+
+
+def divide_batch(training: Training, samples: float, most: float = math.inf) -> StepBatch:
+    """Return a batch of about so many samples, in micro batches not larger than the training's.
+
+    ``most`` is another limit of a micro batch, by memory.
+    Fewer samples need fewer micro batches, and only then smaller ones.  A micro batch has a whole
+    number of samples, at least 1, if the training's has.
+    """
+    measured = training.batch_per_accelerator / training.micro_batches
+    count = max(1, math.ceil(samples / min(measured, most) - 1e-9))
+    micro = samples / count
+    if measured % 1 == 0:
+        micro = max(1.0, math.floor(micro + 0.5))
+    return StepBatch(samples=micro * count, micro_batches=count)

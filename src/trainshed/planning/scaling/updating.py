@@ -11,6 +11,7 @@ from typing import Final
 
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.rates import at_batch
 
 #: The weight of all earlier jobs on a cluster, relative to the newest job.
 FORGETTING: Final = 0.7
@@ -43,9 +44,9 @@ def _limit_runs(runs: Sequence[Run]) -> list[Run]:
 
 def _is_like(calibration: Calibration, one: Run, other: Run) -> bool:
     """Whether ``one`` is a job's run on the same cluster and with the same batch as ``other``."""
-    usual = calibration.training.batch_per_accelerator
     places = [
-        (run.accelerators, run.hosts, run.batch_per_accelerator or usual) for run in (one, other)
+        (run.accelerators, run.hosts, at_batch(calibration.training, run.batch))
+        for run in (one, other)
     ]
     return one.kind is RunKind.JOB and places[0] == places[1]
 
