@@ -2,6 +2,7 @@
 
 import pytest
 
+from engines.slurm_texts import WAITING
 from trainshed.engines.slurm import states
 from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.states import SlurmState as S
@@ -73,6 +74,9 @@ def test_a_job_of_several_components_is_over_when_all_are(words, expected):
         ("JobHeldUser", Reason.HELD),
         ("JobHeldAdmin", Reason.HELD),
         ("PartitionTimeLimit", Reason.NO_SUCH_NODE),
+        ("MaxMemPerLimit", Reason.QUOTA),
+        ("ReservationDeleted", Reason.HELD),
+        ("MaxPoweredUpNodes", Reason.CAPACITY),
         ("AWordOfTomorrow", Reason.ENGINE_QUEUE),
     ],
 )
@@ -82,6 +86,16 @@ def test_reasons_are_said_in_our_words_and_quoted(word, reason):
     assert word in explanation.message
     assert "Slurm job 5: " in explanation.message
     assert explanation.blockers == (), "it is not in its own way"
+
+
+def test_every_release_explains_itself():
+    """What Slurm 22.05 to 26.05 say of jobs that wait; docs/sources/slurm.md has the source."""
+    reasons = {word: states.explain_waiting([job(reason=word)]) for word in WAITING.split()}
+    default = states.explain_waiting([job(reason="AWordOfTomorrow")]).message.partition(" (")[0]
+    assert {word for word in reasons if reasons[word].message.startswith(default)} == set()
+    quotas = [word for word in reasons if word.startswith(("Max", "QOSM", "QOSG", "Assoc"))]
+    by_quota = {word for word in quotas if reasons[word].reason is Reason.QUOTA}
+    assert set(quotas) - by_quota == {"MaxPoweredUpNodes"}
 
 
 def test_the_start_that_slurm_expects_is_said():

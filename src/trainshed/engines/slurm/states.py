@@ -1,6 +1,7 @@
 """Translates Slurm's states of a job, and its reasons why a job waits."""
 
 import enum
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
@@ -174,8 +175,19 @@ _MEANINGS: Final[Mapping[str, tuple[Reason, str]]] = {
     "JobHeldUser": _HELD,
     "JobHeldAdmin": _HELD,
     "JobHoldMaxRequeue": _HELD,
+    "ReservationDeleted": (Reason.HELD, "the reservation of the job was deleted"),
+    "ReservationInvalid": (Reason.HELD, "the reservation of the job is invalid"),
     "JobArrayTaskLimit": _QUEUE,
     "Cleaning": _QUEUE,
+    "Prolog": (Reason.ENGINE_QUEUE, "the cluster's prolog of the job still runs"),
+    "Constraints": (Reason.CAPACITY, "no node meets the constraints of the job for now"),
+    "MaxPoweredUpNodes": (Reason.CAPACITY, "the cluster may not power up more nodes"),
+    "MpiPortsBusy": (Reason.CAPACITY, "the ports for MPI are in use"),
+    "NvidiaImexChannels": (Reason.CAPACITY, "the channels between the GPUs of nodes are in use"),
+    "BurstBufferResources": (Reason.CAPACITY, "the burst buffer has not enough space"),
+    "MaxMemPerLimit": (Reason.QUOTA, "the job asks for more memory than the partition allows"),
+    "PartitionConfig": (Reason.QUOTA, "the job exceeds a limit of the partition"),
+    "AccountingPolicy": _QUOTA,
 }
 
 _NEVER: Final[Mapping[str, str]] = {
@@ -188,6 +200,9 @@ _NEVER: Final[Mapping[str, str]] = {
     "InvalidQOS": "the cluster does not know the qos of the job",
 }
 
+#: Other words for limits, such as MaxGRESPerAccount and MaxCpuRunMinsPerUser.
+_LIMIT: Final = re.compile("Limit$|^Max.*Per(Account|User)$")
+
 
 def _explain_reason(word: str) -> tuple[Reason, str]:
     plain = word.partition(",")[0].strip()
@@ -197,7 +212,7 @@ def _explain_reason(word: str) -> tuple[Reason, str]:
         return Reason.NO_SUCH_NODE, _NEVER[plain]
     if plain.startswith("Nodes required for job are"):
         return _CLOSED
-    if plain.startswith(("QOS", "Assoc")) or plain.endswith("Limit"):
+    if plain.startswith(("QOS", "Assoc")) or _LIMIT.search(plain):
         return _QUOTA
     return Reason.ENGINE_QUEUE, "the job waits in the cluster's queue"
 
