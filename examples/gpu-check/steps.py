@@ -28,7 +28,8 @@ def main() -> None:
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="steps.py")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    parser.add_argument("--device", choices=("cpu", "cuda"), default=device)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--model", choices=tuple(MODELS), default="conv")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")

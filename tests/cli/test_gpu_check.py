@@ -2,9 +2,10 @@ import pytest
 
 from trainshed.engines.local.devices.gpus import GpuDevice
 
+#: A trainer as users write it: it takes a GPU if it sees one.
 STEPS = """
-import json, sys
-device = sys.argv[sys.argv.index("--device") + 1]
+import json, os
+device = "cpu" if os.environ.get("CUDA_VISIBLE_DEVICES") == "" else "cuda"
 print("warming up")
 print(json.dumps({"device": device, "seconds": {"cpu": 6.0, "cuda": %s}[device]}))
 """
@@ -60,7 +61,7 @@ def test_with_a_gpu_the_answer_says_whether_it_pays(
     ("code", "message"),
     [
         ("print('done')", 'printed no line of JSON with "seconds"'),
-        ("raise SystemExit(3)", "the run with --device cpu failed"),
+        ("raise SystemExit(3)", "the run on 1 x CPU failed"),
     ],
 )
 def test_a_run_that_gives_no_figure_is_a_failure(trainshed, machine, tmp_path, code, message):
@@ -72,9 +73,10 @@ def test_a_run_that_gives_no_figure_is_a_failure(trainshed, machine, tmp_path, c
 
 
 def test_the_device_is_ours_to_choose(trainshed):
-    run = trainshed("gpu-check", "--module-name", "steps", "--", "--device", "cpu")
+    flag = ("--device-flag=--device",)
+    run = trainshed("gpu-check", "--module-name", "steps", *flag, "--", "--device", "cpu")
     assert run.code == 2
-    assert "--device" in run.err
+    assert "leave it out after --" in run.err
 
 
 def test_prices_say_which_device_a_sample_is_cheaper_on(trainshed, machine, steps):
@@ -107,7 +109,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_runs(
 SEEN = """
 import os, sys, time
 from trainshed_trainer import progress
-device = sys.argv[sys.argv.index("--device") + 1]
+device = sys.argv[-1].partition("--device=")[2]
 for step in range(40):
     time.sleep({"cpu": 0.02, "cuda": 0.005}[device])
     progress(step=step)
@@ -117,8 +119,29 @@ for step in range(40):
 def test_steps_that_are_seen_give_the_ratio_an_interval(trainshed, machine, tmp_path):
     machine(1)
     (tmp_path / "steps.py").write_text(SEEN)
-    run = trainshed("gpu-check", "--module-name", "steps", "--format", "json")
+    flag = ("--device-flag=--device",)
+    run = trainshed("gpu-check", "--module-name", "steps", *flag, "--format", "json")
     assert run.code == 0, run.err
     (one,) = run.json["speedups"]
     assert one["low"] < one["point"] < one["high"]
     assert one["gpus"] == 1
+
+
+STAYS = """
+import time
+from trainshed_trainer import steps
+times = steps.step_times()
+times.describe(device="cpu")
+for step in range(40):
+    time.sleep(0.005)
+    times.note(step)
+"""
+
+
+def test_a_trainer_that_leaves_the_gpu_idle_is_said(trainshed, machine, tmp_path):
+    machine(1)
+    (tmp_path / "steps.py").write_text(STAYS)
+    run = trainshed("gpu-check", "--module-name", "steps")
+    assert run.code == 1
+    assert "the trainer did not use the Test GPU" in run.err
+    assert "--device-flag" in run.err

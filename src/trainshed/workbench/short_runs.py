@@ -23,6 +23,7 @@ from trainshed.model import trainer_contract
 from trainshed.model.attempt import SIGNAL_BASE, Outcome
 from trainshed.model.faults import EngineFault
 from trainshed.model.job import JobSpec, ReplicaGroup
+from trainshed.model.launch_plan import NO_GPUS
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.step_times import StepTimes
 from trainshed.planning.scaling.calibration import Run, RunKind
@@ -207,7 +208,7 @@ def _spec(spec: JobSpec, count: int, folder: Path) -> JobSpec:
 
 
 def _env(bench: Bench, kind: RunKind, accelerators: int, folder: Path) -> dict[str, str]:
-    """Return the variables that switch the hooks on and limit the threads of each replica."""
+    """Return the variables that switch the hooks on; on CPUs they hide GPUs and limit threads."""
     site = Path(trainshed_trainer.__file__).parent / "hooks" / "site"
     python_path = bench.job.env.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")
     threads = max(1, (os.cpu_count() or 1) // accelerators)
@@ -215,7 +216,7 @@ def _env(bench: Bench, kind: RunKind, accelerators: int, folder: Path) -> dict[s
         **{name: f"{folder}/{part}" for name, part in FOLDER.items()},
         trainer_contract.STEPS: _WORDS.get(kind, "hooks"),
         "PYTHONPATH": os.pathsep.join(filter(None, (str(site), python_path))),
-        **({} if bench.is_gpu else {"OMP_NUM_THREADS": str(threads)}),
+        **({} if bench.is_gpu else {"OMP_NUM_THREADS": str(threads), **NO_GPUS}),
     }
 
 

@@ -1,8 +1,8 @@
 """``trainshed gpu-check``: measures whether GPUs speed up a trainer enough for their price.
 
-The trainer must accept ``--device cpu`` and ``--device cuda``.  Each run is as short as in a
-calibration, and the local engine reserves the GPUs.  If no hook can count the trainer's steps, the
-trainer must end with a line of JSON with ``seconds``.
+The trainer runs unchanged: for the run on the CPU its GPUs are hidden.  Each run is as short as in
+a calibration, and the local engine reserves the GPUs.  If no hook can count the trainer's steps,
+the trainer must end with a line of JSON with ``seconds``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,10 +33,10 @@ def parser(prog: str) -> flags.Parser:
     """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Measures a trainer's steps with --device cpu and, if the machine has GPUs, with "
-        "--device cuda on one and on all of them, and says whether the GPUs are worth their price. "
-        "If hooks cannot count the trainer's steps, the trainer must end with a line of JSON with "
-        "seconds.",
+        summary="Measures the steps of an unchanged trainer with the GPUs hidden and, if the "
+        "machine has GPUs, with one and with all of them, and says whether the GPUs are worth "
+        "their price. If hooks cannot count the trainer's steps, the trainer must end with a line "
+        "of JSON with seconds.",
         example=EXAMPLE,
         usage=f"{prog} --module-name MODULE [flags] [-- USER_ARGS ...]",
     )
@@ -44,6 +44,12 @@ def parser(prog: str) -> flags.Parser:
     add = flags.adder(parser)
     add("--module-name MODULE", "Module to run", required=True)
     add("--package-path DIR", "Package of the module", type=Path)
+    add(
+        "--device-flag FLAG",
+        "The trainer's own flag for its device, if it uses no GPU without it: "
+        "--device-flag=--device passes --device=cpu and --device=cuda",
+        default="",
+    )
     add("--accelerator TYPE", "Required GPU type; the command refuses a machine without it")
     add("--cpu-price P", "Price per hour of a machine without GPUs", type=flags.above_zero)
     add(
@@ -72,14 +78,15 @@ def run(request: flags.Request) -> int:
     from trainshed.planning.scaling.devices_compared import decision
 
     args, user_args = request
-    if any(word.split("=")[0] == "--device" for word in user_args or ()):
-        raise UsageFault("gpu-check itself passes --device to the trainer; leave it out")
+    flag = args.device_flag
+    if flag and any(word.split("=")[0] == flag for word in user_args or ()):
+        raise UsageFault(f"gpu-check itself passes {flag} to the trainer; leave it out after --")
     prices, gpus = _prices(args.cpu_price, args.gpu_price), list_gpus()
     _refuse_absent(args.accelerator, [gpu.name for gpu in gpus])
 
     def measure_rate(device: str, count: int, name: str) -> "Rate":
-        words = (*(user_args or ()), "--device", device)
-        job = _job(args.module_name, words, args.package_path, f"gpu_check_{device}")
+        words = (*(user_args or ()), *([f"{flag}={device}"] if flag else ()))
+        job = _job(args.module_name, words, args.package_path, device)
         return _measure(job, host_of_job(args, job), args.seconds, device, (count, name))
 
     cpu = measure_rate("cpu", 1, "CPU")
@@ -145,21 +152,26 @@ def _measure(
         is_gpu=device == "cuda",
     )
     kind = RunKind.COMPUTE if count == 1 else RunKind.HOST
-    note(f"{count} x {name}: --device {device}")
+    note(f"{count} x {name}")
     try:
         measurement = measure(bench, kind, count, last_lines)
     except NoSteps as fault:
         if last_lines.seconds is None:
             raise EngineFault(
-                f"the run with --device {device} ended ({fault.message}), but hooks counted no "
-                "steps, "
-                'and the trainer printed no line of JSON with "seconds"'
+                f"the run on {count} x {name} ended ({fault.message}), but hooks counted no "
+                'steps, and the trainer printed no line of JSON with "seconds": have it call '
+                "trainshed_trainer.progress(step)"
             ) from None
         return Rate(name=name, count=count, seconds=last_lines.seconds)
     except EngineFault as fault:
         for line in last_lines.lines:
             note(line)
-        raise EngineFault(f"the run with --device {device} failed: {fault}") from None
+        raise EngineFault(f"the run on {count} x {name} failed: {fault}") from None
+    if device == "cuda" and measurement.times.device == "cpu":
+        raise EngineFault(
+            f"the trainer did not use the {name}: its parameters were on the CPU; name its own "
+            "flag for its device, such as --device-flag=--device"
+        )
     observation = summarize_times(measurement.times)
     return Rate(
         name=name,
@@ -172,7 +184,7 @@ def _measure(
     )
 
 
-def _job(module: str, words: tuple[str, ...], package_path: Path | None, job_id: str) -> "LocalJob":
+def _job(module: str, words: tuple[str, ...], package_path: Path | None, device: str) -> "LocalJob":
     from trainshed.service.starts.programs import Source, working_folder
     from trainshed.workbench.local_run import LocalJob
     from trainshed.workbench.plain_train import PlainJob, plain_spec, say
@@ -180,7 +192,7 @@ def _job(module: str, words: tuple[str, ...], package_path: Path | None, job_id:
     source = Source(folder=Path.cwd(), package_path=package_path)
     return LocalJob(
         spec=plain_spec(PlainJob(module=module, args=words)),
-        job_id=job_id,
+        job_id=f"gpu_check_{device}",
         source=source,
         folder=working_folder(source, module),
         say=say,

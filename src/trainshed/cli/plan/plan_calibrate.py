@@ -106,7 +106,8 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--batch-flag FLAG",
-        "The program's flag for its batch, such as --batch-size: A is also run with half of it",
+        "The program's flag for its batch, for a second run A with half of it: "
+        "--batch-flag=--batch-size",
         default="",
     )
     add(

@@ -10,7 +10,7 @@ from typing import Final
 from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.local.devices.inventory import DeviceStatus
 from trainshed.model.gpus import GpuState, NodeGpu
-from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.launch_plan import NO_GPUS, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import FleetPolicy, Node
 
 _GIB: Final = 1 << 30
@@ -118,8 +118,7 @@ def emulated(plan: LaunchPlan) -> LaunchPlan:
 
 
 def _hide_gpus(replica: ReplicaPlan) -> ReplicaPlan:
-    hidden = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
-    return replace(replica, gpu_count=0, gpu_type=None, env={**replica.env, **hidden})
+    return replace(replica, gpu_count=0, gpu_type=None, env={**replica.env, **NO_GPUS})
 
 
 def _list_gpu_warnings(replicas: Sequence[ReplicaPlan]) -> list[str]:
