@@ -14,12 +14,13 @@ import pytest
 
 from engines.support import wait_until
 from trainshed.cli.main import main
-from trainshed.cli.plan.plan_calibrate import PRECISIONS, sentences
+from trainshed.cli.plan.plan_calibrate import sentences
 from trainshed.planning.scaling import rates
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.training import Training
+from trainshed.workbench.calibrate_request import PRECISIONS
 
 STEPS = """\
 import time

@@ -3,9 +3,10 @@
 import argparse
 import difflib
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
@@ -183,16 +184,25 @@ def add_fields(parser: Parser, kind: type["DataclassInstance"]) -> None:
     for one in fields(kind):
         settings: dict[str, Any] = {"default": one.default, **one.metadata}
         words, text = settings.pop("words"), settings.pop("text")
+        settings.pop("place", None)
         if section := settings.pop("section", ""):
             group = parser.add_argument_group(section)
         if read := settings.pop("read", None):
             settings["type"] = reading(read)
+        if choices := settings.get("choices"):
+            by_text = {str(choice): choice for choice in choices}
+            settings |= {"choices": list(by_text), "type": partial(_convert_choice, by_text)}
         if settings.get("action") == "append":
             settings["default"] = list(settings["default"])
         if words.startswith("-"):
             adder(group)(words, text, dest=one.name, **settings)
         else:
             group.add_argument(one.name, metavar=words, nargs="?", help=text, **settings)
+
+
+def _convert_choice(by_text: Mapping[str, V], text: str) -> V | str:
+    """Return a choice by its text, or an unknown text, which argparse refuses."""
+    return by_text.get(text, text)
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -256,11 +266,12 @@ def idle_flags(args: argparse.Namespace) -> list[str]:
     ]
 
 
-def add_server_flags(parser: argparse.ArgumentParser) -> None:
-    """Add ``--url``, ``--data-dir``, ``--token-file`` and ``--ca-file``."""
+def add_server_flags(parser: argparse.ArgumentParser, *, data_dir: bool = True) -> None:
+    """Add ``--url``, ``--token-file``, ``--ca-file`` and, unless it has one, ``--data-dir``."""
     add = adder(parser.add_argument_group("which server"))
     add("--url", "Address of the server; default: the server of the data directory")
-    add("--data-dir DIR", "Data directory; default: TRAINSHED_DATA_DIR")
+    if data_dir:
+        add("--data-dir DIR", "Data directory; default: TRAINSHED_DATA_DIR")
     add(
         "--token-file --access-token-file FILE",
         "File with a token; default: TRAINSHED_TOKEN, else admin-token in DIR",
@@ -294,11 +305,16 @@ def list_flags_of(args: argparse.Namespace) -> ListFlags:
 
 
 def add_client_flags(
-    parser: argparse.ArgumentParser, *, located: bool = False, projected: bool = False
+    parser: argparse.ArgumentParser,
+    *,
+    located: bool = False,
+    projected: bool = False,
+    data_dir: bool = True,
 ) -> None:
     """Add the flags of the server and the project, ``--format``, and gcloud's flags without effect.
 
-    ``located``: the collection has a ``--region``; ``projected``: ``--format`` takes projections.
+    ``located``: the collection has a ``--region``; ``projected``: ``--format`` takes projections;
+    not ``data_dir``: the parser has a ``--data-dir`` of its own.
     """
     if projected:
         from trainshed.cli.projection import add_format as add_projected
@@ -310,7 +326,7 @@ def add_client_flags(
     add("--project ID", "Project; default: CLOUDSDK_CORE_PROJECT, TRAINSHED_PROJECT")
     if located:
         add("--region REGION", _REGION)
-    add_server_flags(parser)
+    add_server_flags(parser, data_dir=data_dir)
     add("--quiet -q", argparse.SUPPRESS, action="store_true")
     add_idle(parser, words=_IDLE_WORDS, switches=_IDLE_SWITCHES)
 

@@ -132,16 +132,9 @@ _PLAN = (
     Verb("plan", "plan.plan", "predict how a job scales, how long it takes and what it costs"),
     Verb("plan calibrate", "plan.plan_calibrate", "measure a trainer in runs of some seconds"),
     Verb(
-        "plan calibrate-jobs",
-        "plan.plan_calibrate_jobs",
-        "measure a trainer by short jobs on a server",
-    ),
-    Verb("plan achieved", "plan.plan_achieved", "compare finished jobs with their predictions"),
-    Verb("plan score", "plan.plan_score", "count how many of a server's predictions were right"),
-    Verb(
-        "plan calibrations",
-        "plan.plan_calibrations",
-        "list the calibrations that a server made from its jobs",
+        "plan history",
+        "plan.plan_history",
+        "list calibrations of a server's jobs, and how its predictions held",
     ),
     Verb(
         "gpu-check", "check.gpu_check", "run a few steps on CPU and GPU: is a GPU worth its price?"

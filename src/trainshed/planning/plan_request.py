@@ -58,12 +58,6 @@ def _reducers(text: str) -> int | None:
     return None if text == "auto" else whole_number(0)(text)
 
 
-def _batch(text: str) -> BatchRule:
-    if text not in set(BatchRule):
-        raise ValueError(f"must be {' or '.join(BatchRule)}, got {text!r}")
-    return BatchRule(text)
-
-
 def _target(text: str) -> tuple[str, float]:
     name, _, value = text.partition("=")
     if name not in TARGETS or not value:
@@ -141,7 +135,6 @@ class PlanRequest:
         "--batch",
         "Keep the batch of each accelerator (default), or the batch of the whole job",
         BatchRule.KEEP_LOCAL,
-        read=_batch,
         choices=tuple(BatchRule),
     )
     largest_batch: float = flag(

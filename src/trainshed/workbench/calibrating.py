@@ -15,7 +15,8 @@ from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
-from trainshed.planning.scaling.training import Strategy, Training
+from trainshed.planning.scaling.training import Training
+from trainshed.workbench.calibrate_request import CalibrateRequest
 from trainshed.workbench.last_lines import LastLines
 from trainshed.workbench.local_run import Host, LocalJob
 from trainshed.workbench.short_runs import (
@@ -32,6 +33,8 @@ from trainshed.workbench.trainer_digest import CodeFile, changed, code_files, di
 #: Bytes of a parameter's gradient if no hook has measured it.
 _BYTES: Final = 4.0
 _GIGA: Final = 1e9
+#: The default limits of a run in seconds: for its steps, and until the first one.
+_STEPS_S, _START_S = 15.0, 120.0
 #: Seconds after which no run is repeated because the machine was busy.
 _REPEATS_S: Final = 20.0
 RUN_NAMES: Final = {
@@ -43,36 +46,6 @@ RUN_NAMES: Final = {
 #: Runs that time steps (a plan needs one of them), and runs of several accelerators.
 _STEPS: Final = frozenset({RunKind.COMPUTE, RunKind.HOST})
 _SEVERAL: Final = frozenset({RunKind.HOST, RunKind.NO_EXCHANGE})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalibrateRequest:
-    """The arguments of a calibration; the runs measure the values that are empty or 0."""
-
-    gpus: int | None
-    processes: int | None
-    """GPUs or CPU processes of a host; both None: all GPUs, or one process."""
-    runs: str
-    """Letters of runs, with commas between them; empty: all runs that measure something."""
-    limits: RunLimits
-    step_pattern: str | None
-    batch: float
-    accumulation: int
-    """Micro batches of a step; 0: the hooks count them."""
-    batch_flag: str
-    """The trainer's own flag for its batch, for a run with half of it."""
-    model: str
-    code: Sequence[Path]
-    """The files and folders of the trainer's code."""
-    parameters: float
-    precision: str
-    strategy: Strategy
-    asynchronous: bool
-    stack: str
-    machine_type: str
-    network: str
-    network_gbps: float
-    stream_gbps: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +69,15 @@ def calibrate(
     bench = Bench(
         job=job,
         host=host,
-        limits=request.limits,
+        limits=RunLimits(
+            steps_s=request.seconds or _STEPS_S, start_s=request.start_seconds or _START_S
+        ),
         is_gpu=accelerators.is_gpu,
         pattern=None if pattern is None else step_pattern(pattern),
         batch=request.batch,
         accumulation=request.accumulation,
     )
-    code = code_files(request.code)
+    code = code_files(_code_of(request))
     runs = _Runs(bench, accelerators.count, note)
     measurements = runs.make(kinds, request.batch_flag)
     _check_unchanged(code)
@@ -114,6 +89,15 @@ def calibrate(
     return replace(
         calibration, trainer_digest=digest_of(code), date=f"{datetime.now(tz=UTC):%Y-%m-%d}"
     )
+
+
+def _code_of(request: CalibrateRequest) -> list[Path]:
+    """Return the files and folders of the trainer's code."""
+    code = [path for path in (request.package_path, request.script) if path]
+    if request.module_name and not request.package_path:
+        name = request.module_name.split(".")[0]
+        code += [path for path in (Path(name), Path(f"{name}.py")) if path.exists()]
+    return code
 
 
 def _check_unchanged(code: Sequence[CodeFile]) -> None:
@@ -273,7 +257,7 @@ def _training(request: CalibrateRequest, measurements: Sequence[RunMeasurement])
     parameters = request.parameters or times.parameters
     is_fed = RunKind.INPUT in kinds or first.run.wait_share > 0
     return Training(
-        model=request.model,
+        model=request.module_name or (request.script.name if request.script else ""),
         parameters=parameters,
         largest=times.largest,
         gradient_bytes=times.gradient_bytes or parameters * _BYTES,

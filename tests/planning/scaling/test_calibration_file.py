@@ -71,7 +71,7 @@ JOB = written(
 def test_a_job_on_several_hosts_counts_if_each_was_a_machine():
     assert read(JOB).runs[0].machines == 2
     short = JOB.replace('kind = "job"', 'kind = "F"').replace("machines = 2\n", "")
-    assert read(short).runs[0].hosts == 2, "calibrate-jobs has always left out shared machines"
+    assert read(short).runs[0].hosts == 2, "on a server these were left out"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainshed.cli.connecting import PROJECT
 from trainshed.cli.flags import idle_flags, to_dataclass
 from trainshed.cli.local.endings import ending_json, print_ending
 from trainshed.cli.local.local_gateway import with_gateway
@@ -38,7 +39,7 @@ def host_of(args: argparse.Namespace) -> Host:
         buckets=buckets_of(data_dir(args.data_dir, os.environ)),
         cache_dir=cache_dir(os.environ),
         gs_paths=GsPaths(args.gs_paths),
-        project=args.project,
+        project=args.project or PROJECT,
     )
 
 

@@ -1,4 +1,7 @@
-"""``trainshed plan calibrate``: measures a trainer in short runs, and writes a calibration file."""
+"""``trainshed plan calibrate``: measures a trainer in short runs, and writes a calibration file.
+
+The runs are on this machine, or with ``--on-server`` short jobs of a server (``server_runs``).
+"""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -11,10 +14,10 @@ from trainshed.cli.check.clusters import rulebook_of
 from trainshed.cli.failures import print_error
 from trainshed.cli.terminal import note, print_result, table
 from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.workbench.calibrate_request import CalibrateRequest
 
 if TYPE_CHECKING:
     from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
-    from trainshed.workbench.calibrating import CalibrateRequest
     from trainshed.workbench.local_run import LocalJob
 
 #: The trainer could not be measured: it failed, reported no steps, or changed meanwhile.
@@ -23,202 +26,87 @@ EXIT_UNMEASURED: Final = 3
 EXAMPLE = """\
   trainshed plan calibrate --module-name trainer.task --package-path trainer -- --epochs 100
   trainshed plan calibrate --script task.py --processes 2 --out here.toml
-  trainshed plan calibrate --step-pattern 'step (?P<step>[0-9]+)' --batch 64 -- python task.py"""
-
-STRATEGIES = (
-    "allreduce", "allreduce-cpu", "fsdp", "ps-cpu", "ps-gpu", "ps-distributed", "ps-naive",
-)  # fmt: skip
-#: The precisions that the planner's tables distinguish.
-PRECISIONS = ("fp32", "tf32", "amp", "amp_fp16", "amp_bf16", "fp16", "bf16", "fp8")
-#: The strategies whose workers may train without waiting for each other.
-ASYNCHRONOUS = ("ps-distributed", "ps-naive")
+  trainshed plan calibrate --step-pattern 'step (?P<step>[0-9]+)' --batch 64 -- python task.py
+  trainshed plan calibrate --on-server job.yaml --hosts 1,2 --seconds 90 --out cluster.toml"""
 
 
 def parser(prog: str) -> flags.Parser:
     """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Measures an unchanged trainer on this machine in runs of some seconds each: one "
+        summary="Measures an unchanged trainer in runs of some seconds each: on this machine one "
         "process (A), its input alone (B), all processes or GPUs of the host (C), and the same "
-        "without exchange (D). Writes a file that trainshed plan reads.",
+        "without exchange (D); with --on-server one short job for each count of hosts. Writes a "
+        "file that trainshed plan reads.",
         example=EXAMPLE,
-        usage=f"{prog} [--module-name M | --script FILE | --config FILE] [flags] [-- ARGS ...]",
+        usage=f"{prog} [FILE | --module-name M | --script FILE] [flags] [-- ARGS ...]",
     )
     parser.own_flags = ("module-name", "package-path")
     parser.check = _check
-    program = parser.add_argument_group("program; without one of these the command is after --")
-    program.add_argument("--module-name", metavar="MODULE", help="Module to run")
-    program.add_argument("--package-path", metavar="DIR", type=Path, help="Package of the module")
-    program.add_argument("--script", metavar="FILE", type=Path, help="Python file or shell script")
-    program.add_argument("--config", metavar="FILE", help="Job file of AI Platform")
-    _add_runs(parser)
-    _add_model(parser)
-    _add_host(parser)
-    flags.add_format(parser)
+    flags.add_fields(parser, CalibrateRequest)
     flags.add_run_flags(parser, dry_run=False)
     flags.add_catalog_flags(parser)
-    flags.add_gcloud_wide(parser)
+    flags.add_client_flags(parser, located=True, data_dir=False)
     parser.add_argument_group("-- ARGS", "The arguments of the program, or the whole command.")
     return parser
 
 
-def _add_runs(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("runs")
-    add_count = flags.adder(group.add_mutually_exclusive_group())
-    add_count(
-        "--processes N", "Processes on each host that train on its CPUs", type=flags.whole_number(1)
-    )
-    add_count("--gpus N", "GPUs of each host, one for each process", type=flags.whole_number(1))
-    add_group = flags.adder(group)
-    add_group("--runs A,B,C,D", "Runs to make; default: all that give information", default="")
-    add_group(
-        "--seconds S",
-        "Longest time for the steps of a run; default: 15",
-        type=flags.above_zero,
-        default=15.0,
-    )
-    add_group(
-        "--start-seconds S",
-        "Longest time until the first step of a run; default: 120",
-        type=flags.above_zero,
-        default=120.0,
-    )
-    add_group(
-        "--step-pattern REGEX",
-        "Pattern of output lines that report a step; (?P<step>...) is the step's number",
-    )
-    add_group("--out FILE", "File to write", type=Path, default=Path("calibration.toml"))
-
-
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    add = flags.adder(parser.add_argument_group("model; hooks measure most of these"))
-    add(
-        "--batch N",
-        "Samples of one process in a step, all micro batches",
-        type=flags.above_zero,
-        default=0.0,
-    )
-    add(
-        "--accumulation N",
-        "Micro batches of a step, if no hook counts them (gradient accumulation)",
-        type=flags.whole_number(1),
-        default=0,
-    )
-    add(
-        "--batch-flag FLAG",
-        "The program's flag for its batch, for a second run A with half of it: "
-        "--batch-flag=--batch-size",
-        default="",
-    )
-    add(
-        "--params N",
-        "Number of trained parameters",
-        dest="parameters",
-        type=flags.above_zero,
-        default=0.0,
-    )
-    add("--precision", "Precision of compute", choices=PRECISIONS, default="fp32")
-    add("--strategy", "How gradients are exchanged", choices=STRATEGIES, default="allreduce")
-    add(
-        "--asynchronous",
-        "Workers do not wait for each other (parameter servers only)",
-        action="store_true",
-    )
-    add("--stack NAME", "Framework and version", default="")
-
-
-def _add_host(parser: argparse.ArgumentParser) -> None:
-    add = flags.adder(parser.add_argument_group("hosts like this one"))
-    add("--machine-type TYPE", "Machine type of the hosts", default="")
-    add(
-        "--network-gbps GBPS",
-        "Nominal rate of the link between hosts",
-        type=flags.above_zero,
-        default=0.0,
-    )
-    add(
-        "--stream-gbps GBPS",
-        "Rate of one stream over that link, measured with iperf3 (run E)",
-        type=flags.above_zero,
-        default=0.0,
-    )
-    add("--network", "Protocol between hosts", choices=("tcp", "rdma"), default="tcp")
-
-
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
     """Refuse flags that contradict each other."""
-    if args.asynchronous and args.strategy not in ASYNCHRONOUS:
-        parser.error(f"--asynchronous needs --strategy {' or '.join(ASYNCHRONOUS)}")
-    if 0 < args.network_gbps < args.stream_gbps:
-        parser.error(
-            f"--stream-gbps must be at most --network-gbps, the nominal rate of the link, "
-            f"{args.network_gbps:g}, got {args.stream_gbps:g}"
-        )
+    for fault in flags.to_dataclass(CalibrateRequest, args).faults():
+        parser.error(fault)
 
 
 def run(request: flags.Request) -> int:
     """Make the runs, write the file, and print a summary.  Raises UsageFault, EngineFault."""
+    from trainshed.cli.connecting import context_of
     from trainshed.cli.local.run_job import host_of_job
+    from trainshed.cli.plan.server_runs import calibrate_on_server
     from trainshed.workbench.calibrating import calibrate
     from trainshed.workbench.short_runs import Unmeasured
 
-    args = request.args
-    job = _job_of(request)
-    check_output_file(args.out)
+    args, user_args = request
+    wanted = flags.to_dataclass(CalibrateRequest, args)
+    if wanted.on_server and user_args is not None:
+        raise UsageFault("-- ARGS do not go with --on-server: the job of FILE has its own program")
+    job = None if wanted.on_server else _job_of(wanted, request)
+    _check_output_file(wanted.out)
     try:
-        calibration = calibrate(_request_of(args), job, host_of_job(args, job), note)
-        write_calibration(calibration, args.out, args.format)
+        if job is None:
+            calibration = calibrate_on_server(wanted, context_of(args), rulebook_of(args))
+        else:
+            calibration = calibrate(wanted, job, host_of_job(args, job), note)
+        _write_calibration(calibration, wanted.out, args.format)
     except Unmeasured as fault:
         print_error(str(fault))
         return EXIT_UNMEASURED
     return 0
 
 
-def _request_of(args: argparse.Namespace) -> "CalibrateRequest":
-    from trainshed.planning.scaling.training import Strategy
-    from trainshed.workbench.calibrating import CalibrateRequest
-    from trainshed.workbench.short_runs import RunLimits
-
-    code = [path for path in (args.package_path, args.script) if path]
-    if args.module_name and not args.package_path:
-        name = args.module_name.split(".")[0]
-        code += [path for path in (Path(name), Path(f"{name}.py")) if path.exists()]
-    return flags.to_dataclass(
-        CalibrateRequest,
-        args,
-        limits=RunLimits(steps_s=args.seconds, start_s=args.start_seconds),
-        model=args.module_name or (args.script.name if args.script else ""),
-        code=code,
-        strategy=Strategy(args.strategy),
-    )
-
-
-def _job_of(request: flags.Request) -> "LocalJob":
+def _job_of(wanted: CalibrateRequest, request: flags.Request) -> "LocalJob":
     """Return the trainer as a job of this machine.  Raises UsageFault, Fault."""
     from trainshed.cli.local.local_train import cluster_job_of
     from trainshed.service.starts.programs import Source, working_folder
     from trainshed.workbench.local_run import LocalJob
     from trainshed.workbench.plain_train import PlainJob, command_spec, plain_spec, say
 
-    args, user_args = request
-    if args.config:
-        submit_flags = {"module-name": args.module_name} if args.module_name else {}
-        rulebook = rulebook_of(args)
-        return cluster_job_of(args.config, submit_flags, user_args, rulebook, args.package_path)[0]
-    if args.module_name and args.script:
-        raise UsageFault("at most one of --module-name and --script can be given")
-    source = Source(folder=Path.cwd(), package_path=args.package_path)
-    if args.module_name:
-        spec = plain_spec(PlainJob(module=args.module_name, args=user_args or ()))
+    module, package_path, user_args = wanted.module_name, wanted.package_path, request.user_args
+    if wanted.file:
+        submit_flags = {"module-name": module} if module else {}
+        rulebook = rulebook_of(request.args)
+        return cluster_job_of(wanted.file, submit_flags, user_args, rulebook, package_path)[0]
+    source = Source(folder=Path.cwd(), package_path=package_path)
+    if module:
+        spec = plain_spec(PlainJob(module=module, args=user_args or ()))
     else:
-        spec = command_spec(_command(args.script, user_args or ()))
+        spec = command_spec(_command(wanted.script, user_args or ()))
     return LocalJob(
         spec=spec,
         job_id="calibrate",
         source=source,
-        folder=working_folder(source, args.module_name),
+        folder=working_folder(source, module),
         say=say,
-        is_local_program=not args.module_name,
+        is_local_program=not module,
     )
 
 
@@ -229,12 +117,12 @@ def _command(script: Path | None, user_args: Sequence[str]) -> tuple[str, ...]:
         return ("python" if script.suffix == ".py" else "bash", str(script), *user_args)
     if not user_args:
         raise UsageFault(
-            "nothing to run: give --module-name, --script or --config, or a command after --"
+            "nothing to run: give FILE, --module-name or --script, or a command after --"
         )
     return tuple(user_args)
 
 
-def check_output_file(path: Path) -> None:
+def _check_output_file(path: Path) -> None:
     """Raise UsageFault if the file cannot be written, before the runs start."""
     import tempfile
 
@@ -250,7 +138,7 @@ def check_output_file(path: Path) -> None:
         raise UsageFault(f"--out {path} cannot be written: {reason(error)}") from None
 
 
-def write_calibration(calibration: "Calibration", out: Path, form: str) -> None:
+def _write_calibration(calibration: "Calibration", out: Path, form: str) -> None:
     """Write the file, and print a summary.  Raises EngineFault, Unmeasured."""
     from trainshed.files.server_files import PUBLIC, write_file
     from trainshed.planning.scaling.calibration_file import read, written

@@ -1,76 +1,37 @@
-"""``trainshed plan calibrate-jobs``: measures a trainer by short jobs on a server."""
+"""Measures a trainer by short jobs on a server (``trainshed plan calibrate --on-server``)."""
 
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trainshed.cli import flags
-from trainshed.cli.connecting import ServerContext, context_of
-from trainshed.cli.plan.plan_achieved import HOW_TO_REPORT, read_replicas, read_steps_event
-from trainshed.cli.plan.plan_calibrate import check_output_file, write_calibration
+from trainshed.admission import equipped
+from trainshed.catalog.catalog import Catalog
+from trainshed.cli.connecting import ServerContext
+from trainshed.cli.jobs.resource_texts import wait_lines
+from trainshed.cli.plan.plan_history import HOW_TO_REPORT, read_replicas, read_steps_event
 from trainshed.cli.terminal import note
 from trainshed.client.collections import FINAL_STATES, WAITING_STATES, collection_of, native_path
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.following import FollowedJob
 from trainshed.model.faults import Fault, UsageFault
+from trainshed.model.job import JobSpec
 from trainshed.model.texts import count_noun
+from trainshed.planning.host_kinds import kind_of
+from trainshed.planning.job_runs import HELPS, JobRun, count_nodes, job_run
+from trainshed.planning.planned_jobs import trainers_of
+from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.service.jobs.judging import Rulebook, judge
+from trainshed.service.jobs.refusing import Merged
+from trainshed.workbench.calibrate_request import CalibrateRequest
+from trainshed.workbench.measured_jobs import MeasuredJob, measured_job
 
-if TYPE_CHECKING:
-    from trainshed.catalog.catalog import Catalog
-    from trainshed.model.job import JobSpec
-    from trainshed.planning.job_runs import JobRun
-    from trainshed.planning.scaling.calibration import Run
-    from trainshed.workbench.measured_jobs import MeasuredJob
-
-EXAMPLE = """\
-  {prog} job.yaml
-  {prog} job.yaml --hosts 1,2 --seconds 90 --out cluster.toml"""
-
-
-def parser(prog: str) -> flags.Parser:
-    """Return the parser."""
-    parser = flags.Parser(
-        prog,
-        summary="Measures a trainer on the machines of a server: for each count of hosts it "
-        "submits a short job of the file, and cancels it when it has trained for --seconds. Hooks "
-        "or progress() report its steps. Writes a file that trainshed plan reads.",
-        example=EXAMPLE.format(prog=prog),
-        usage=f"{prog} FILE [flags]",
-    )
-    parser.add_argument("file", metavar="FILE", help="Job file, either dialect")
-    add = flags.adder(parser)
-    add(
-        "--hosts N,N",
-        "Counts of hosts, one job for each; default: 1. With 2 hosts the network is measured too",
-        type=_counts,
-        default=(1,),
-    )
-    add(
-        "--seconds S",
-        "Limit of the running time of a job in seconds, its start included; default: 60",
-        type=flags.above_zero,
-        default=60.0,
-    )
-    add(
-        "--start-seconds S",
-        "Longest time that a job waits before it runs; default: 600",
-        type=flags.above_zero,
-        default=600.0,
-    )
-    add("--out FILE", "File to write", type=Path, default=Path("calibration.toml"))
-    flags.add_client_flags(parser, located=True)
-    return parser
-
-
-def _counts(text: str) -> tuple[int, ...]:
-    read_count = flags.whole_number(1)
-    return tuple(dict.fromkeys(read_count(word.strip()) for word in text.split(",")))
-
-
+#: The default limits in seconds: of a job's running time, and of its wait before.
+_RUN_S: Final = 60.0
+_WAIT_S: Final = 600.0
 #: Seconds that a cancelled job has for its notice and its last log lines.
 _END_S: Final = 120.0
 
@@ -80,9 +41,9 @@ class _PlannedJob:
     """A job to submit, and its spec by the catalog of this machine."""
 
     hosts: int
-    job: "MeasuredJob"
-    spec: "JobSpec"
-    catalog: "Catalog"
+    job: MeasuredJob
+    spec: JobSpec
+    catalog: Catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +54,14 @@ class _Times:
     wait_s: float
 
 
-def run(request: flags.Request) -> int:
-    """Run the jobs one by one, and write the file.  Raises UsageFault, Fault."""
-    from trainshed.planning.scaling.fitting import calibrated
-
-    args = request.args
-    check_output_file(args.out)
-    context = context_of(args)
-    times = _Times(args.seconds, args.start_seconds)
-    planned_jobs = [_plan_job(args.file, hosts, args.seconds) for hosts in args.hosts]
+def calibrate_on_server(
+    request: CalibrateRequest, context: ServerContext, rulebook: Rulebook
+) -> Calibration:
+    """Run the jobs one by one, and fit a calibration to them.  Raises UsageFault, Fault."""
+    times = _Times(request.seconds or _RUN_S, request.start_seconds or _WAIT_S)
+    planned_jobs = [
+        _plan_job(request.file or "", hosts, times.run_s, rulebook) for hosts in request.hosts
+    ]
     job_runs = [run for planned in planned_jobs if (run := _measure_job(context, planned, times))]
     if not job_runs:
         raise UsageFault(
@@ -109,21 +69,15 @@ def run(request: flags.Request) -> int:
         )
     runs = [_convert_run(measured.run) for measured in job_runs]
     calibration = calibrated(job_runs[0].training, job_runs[0].host, runs)
-    write_calibration(replace(calibration, date=_today()), args.out, args.format)
-    return 0
+    return replace(calibration, date=_today())
 
 
-def _plan_job(file: str, hosts: int, seconds: float) -> _PlannedJob:
+def _plan_job(file: str, hosts: int, seconds: float, rulebook: Rulebook) -> _PlannedJob:
     """Check a job before any job is submitted.  Raises UsageFault, Fault."""
-    from trainshed.admission import equipped
-    from trainshed.service.jobs.judging import Rulebook, judge
-    from trainshed.service.jobs.refusing import Merged
-    from trainshed.workbench.measured_jobs import measured_job
-
     name = f"calibrate_{datetime.now(tz=UTC):%Y%m%d_%H%M%S}_{hosts}"
     limit_s = int(seconds + _END_S) + 1  # ends the job if this command is killed
     job = measured_job(file, hosts, name, limit_s)
-    judgement = judge(Merged(content=job.document), Rulebook(today=datetime.now(tz=UTC).date()))
+    judgement = judge(Merged(content=job.document), rulebook)
     spec = equipped(judgement.question) if judgement.question else None
     if spec is None or judgement.question is None or judgement.misread:
         raise Fault(judgement.violations)
@@ -132,12 +86,8 @@ def _plan_job(file: str, hosts: int, seconds: float) -> _PlannedJob:
     return _PlannedJob(hosts=hosts, job=job, spec=spec, catalog=judgement.question.catalog)
 
 
-def _explain_mismatch(spec: "JobSpec", catalog: "Catalog", hosts: int) -> str:
+def _explain_mismatch(spec: JobSpec, catalog: Catalog, hosts: int) -> str:
     """Return why a job would not train on so many hosts of one kind; empty if it would."""
-    from trainshed.planning.host_kinds import kind_of
-    from trainshed.planning.job_runs import HELPS
-    from trainshed.planning.planned_jobs import trainers_of
-
     groups = trainers_of(spec)
     host_count = sum(group.count for group in groups)
     if len({kind_of(group, catalog) for group in groups}) > 1:
@@ -151,13 +101,11 @@ def _explain_mismatch(spec: "JobSpec", catalog: "Catalog", hosts: int) -> str:
     return ""
 
 
-def _measure_job(context: ServerContext, planned: _PlannedJob, times: _Times) -> "JobRun | None":
+def _measure_job(context: ServerContext, planned: _PlannedJob, times: _Times) -> JobRun | None:
     """Run one job and return its steps; None if several of its hosts ran on one machine.
 
     Raises UsageFault if the job reported no steps.
     """
-    from trainshed.planning.job_runs import count_nodes, job_run
-
     collection = collection_of(planned.job.group)
     job = context.server.call(
         "POST", collection.parent(context.project, context.region), planned.job.document
@@ -214,8 +162,6 @@ def _wait_for_training(followed: FollowedJob, times: _Times) -> None:
 
 def _report_wait(job: Json, last_message: str) -> str:
     """Print why a job waits, if the reason has changed; return the reason."""
-    from trainshed.cli.jobs.resource_texts import wait_lines
-
     waiting = job.get("waiting") or {}
     message = str(waiting.get("message", ""))
     if message and message != last_message and waiting.get("reason") != "NOT_LOOKED_AT":
@@ -241,10 +187,8 @@ def _pauses(seconds: float) -> Iterator[None]:
         time.sleep(0.5)
 
 
-def _convert_run(run: "Run") -> "Run":
+def _convert_run(run: Run) -> Run:
     """Return the run of a short job as a short run of the same count of hosts."""
-    from trainshed.planning.scaling.calibration import RunKind
-
     one_host = RunKind.HOST if run.accelerators > 1 else RunKind.COMPUTE
     return replace(run, kind=RunKind.TWO_HOSTS if run.hosts > 1 else one_host)
 

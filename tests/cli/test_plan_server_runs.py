@@ -1,4 +1,4 @@
-"""``trainshed plan calibrate-jobs``: short jobs of a server say how a trainer scales."""
+"""``trainshed plan calibrate --on-server``: short jobs of a server say how a trainer scales."""
 
 import json
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from cli.conftest import FINAL, PARENT
-from trainshed.cli.plan import plan_calibrate_jobs
+from trainshed.cli.plan import server_runs
 from trainshed.client.faults import Unreachable
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.calibration_file import read
@@ -38,7 +38,7 @@ def job_file(tmp_path):
 
 def test_a_job_becomes_a_run_that_plans_are_made_from(client, job_file, tmp_path):
     file, out = job_file(STEPS), tmp_path / "cluster.toml"
-    answer = client("plan", "calibrate-jobs", file, "--hosts", "1,2", "--out", out)
+    answer = client("plan", "calibrate", "--on-server", file, "--hosts", "1,2", "--out", out)
     assert answer.code == 0, answer.err
     assert "2 hosts ran on 1 machine: the run is left out" in answer.err
     calibration = read(out.read_text())
@@ -50,7 +50,7 @@ def test_a_job_becomes_a_run_that_plans_are_made_from(client, job_file, tmp_path
 
 def test_hosts_of_one_machine_alone_are_no_calibration(client, job_file, tmp_path):
     out = tmp_path / "cluster.toml"
-    run = client("plan", "calibrate-jobs", job_file(STEPS), "--hosts", "2", "--out", out)
+    run = client("plan", "calibrate", "--on-server", job_file(STEPS), "--hosts", "2", "--out", out)
     assert (run.code, out.exists()) == (2, False)
     assert "no job ran on as many machines as it has hosts" in run.err
 
@@ -61,14 +61,16 @@ def test_hosts_of_one_machine_alone_are_no_calibration(client, job_file, tmp_pat
 )
 def test_a_job_is_the_short_run_of_as_many_hosts(accelerators, hosts, kind):
     run = Run(kind=RunKind.JOB, accelerators=accelerators, hosts=hosts, step_s=0.1)
-    assert plan_calibrate_jobs._convert_run(run).kind is kind
+    assert server_runs._convert_run(run).kind is kind
 
 
 def test_a_job_that_reports_nothing_is_cancelled_and_leaves_no_file(
     server, client, job_file, tmp_path
 ):
     out = tmp_path / "cluster.toml"
-    run = client("plan", "calibrate-jobs", job_file(SILENT), "--seconds", "0.5", "--out", out)
+    run = client(
+        "plan", "calibrate", "--on-server", job_file(SILENT), "--seconds", "0.5", "--out", out
+    )
     assert run.code == 2
     assert "reported no usable steps in 0.5 s" in run.err
     assert not out.exists()
@@ -85,10 +87,12 @@ def test_a_job_that_reports_nothing_is_cancelled_and_leaves_no_file(
         (("--hosts", "1,many"), "must be a whole number from 1 to"),
         (("--out", "/nosuch/there.toml"), "--out /nosuch/there.toml"),
         (("--seconds", "0"), "--seconds"),
+        (("--processes", "2"), "--processes does not go with --on-server"),
+        (("--", "--epochs", "2"), "-- ARGS do not go with --on-server"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_a_job_is_made(client, job_file, words, message):
-    run = client("plan", "calibrate-jobs", job_file(STEPS), *words)
+    run = client("plan", "calibrate", "--on-server", job_file(STEPS), *words)
     assert run.code == 2
     assert message in run.err
 
@@ -98,16 +102,16 @@ def test_hosts_that_are_not_alike_are_refused_before_a_job_is_made(client, job_f
     pool = json.loads(path.read_text())["workerPoolSpecs"][0]
     larger = {**pool, "machineSpec": {"machineType": "n1-standard-8"}}
     path.write_text(json.dumps({"workerPoolSpecs": [pool, larger]}))
-    run = client("plan", "calibrate-jobs", path, "--hosts", "2")
+    run = client("plan", "calibrate", "--on-server", path, "--hosts", "2")
     assert (run.code, "must be of one kind" in run.err) == (2, True)
     tier = {"scaleTier": "STANDARD_1", "pythonModule": "trainer.task", "region": "us-central1"}
     path.write_text(json.dumps({"trainingInput": {**tier, "packageUris": ["gs://a/b.tar.gz"]}}))
-    run = client("plan", "calibrate-jobs", path)
+    run = client("plan", "calibrate", "--on-server", path)
     assert (run.code, "scaleTier CUSTOM" in run.err) == (2, True), run.err
 
 
 def test_a_job_is_cancelled_though_the_server_is_away_for_a_while(monkeypatch):
-    monkeypatch.setattr(plan_calibrate_jobs.time, "sleep", lambda _: None)
+    monkeypatch.setattr(server_runs.time, "sleep", lambda _: None)
     calls = []
 
     class Away:
@@ -118,5 +122,5 @@ def test_a_job_is_cancelled_though_the_server_is_away_for_a_while(monkeypatch):
             return {"state": "CANCELLED" if ("POST", "j:cancel") in calls[3:] else "RUNNING"}
 
     place = SimpleNamespace(server=Away())
-    assert plan_calibrate_jobs._cancel(place, "j:cancel", "j")
+    assert server_runs._cancel(place, "j:cancel", "j")
     assert ("POST", "j:cancel") in calls

@@ -1,6 +1,5 @@
-"""``trainshed plan achieved``: jobs that ran, beside what was predicted of them."""
+"""``trainshed plan history``: what jobs measured, and jobs that ran beside their predictions."""
 
-import json
 import re
 import time
 
@@ -61,7 +60,7 @@ def achieved(trainshed, file):
 
         with StandIn(answer) as server:
             place = ("--url", server.url, "--project", "p", "--format", "json")
-            return trainshed("plan", "achieved", *words, "--calibration", file, *place)
+            return trainshed("plan", "history", *words, "--calibration", file, *place)
 
     run.documents = documents
     run.replicas = [{"role": "primary", "node": "n1"}]
@@ -131,7 +130,7 @@ def test_hosts_of_their_own_teach_that_they_were(achieved, file):
 def test_one_job_without_a_prediction_hides_no_other(achieved):
     run = achieved("silent", "good", good=DATA)
     assert run.code == 0, run.err
-    silent, good = json.loads(run.out)
+    silent, good = run.json["jobs"]
     assert "reported no steps" in silent["reason"]
     assert good["inside"]
     none = achieved("silent")
@@ -142,7 +141,7 @@ def test_one_job_without_a_prediction_hides_no_other(achieved):
 def test_jobs_are_compared_and_counted(achieved):
     run = achieved("good", "slow", good=DATA, slow={**DATA, "step_s": 0.05})
     assert run.code == 0, run.err
-    assert [outcome["inside"] for outcome in json.loads(run.out)] == [True, False]
+    assert [outcome["inside"] for outcome in run.json["jobs"]] == [True, False]
 
 
 def test_the_calibration_learns_where_that_is_asked(achieved, file):
@@ -190,22 +189,24 @@ def ended(server, *words, trainer=TRAINER):
 
 
 def test_a_trainer_that_calls_progress_is_compared(server, client, file):
-    run = client("plan", "achieved", ended(server), "--calibration", file)
+    run = client("plan", "history", ended(server), "--calibration", file)
     assert run.code == 0, run.err
     assert "40 steps: predicted" in run.out or "39 steps: predicted" in run.out
 
 
 def test_the_second_job_of_a_trainer_is_predicted_by_the_server(server, client):
     ended(server)
-    await_line(client, "plan", "calibrations")
+    await_line(client, "plan", "history", having="CALIBRATION")
     job = ended(server)
-    output = await_line(client, "plan", "achieved", job)
+    output = await_line(client, "plan", "history", job)
     assert "steps: predicted" in output
     assert "inside" in output or "a miss" in output
-    outcomes = json.loads(client("plan", "score", "--format", "json").out)
-    assert job.rpartition("/")[2] in {outcome["job"] for outcome in outcomes}
-    [learned, *_] = json.loads(client("plan", "calibrations", "--format", "json").out)
-    assert read(client("plan", "calibrations", learned["key"]).out).of(RunKind.JOB)
+    run = client("plan", "history", "--format", "json")
+    assert run.code == 0, run.err
+    history = run.json
+    assert job.rpartition("/")[2] in {outcome["job"] for outcome in history["jobs"]}
+    [learned, *_] = history["calibrations"]
+    assert read(client("plan", "history", "--print", learned["key"]).out).of(RunKind.JOB)
     assert "steps: predicted" in client("jobs", "explain", job).out
 
 
@@ -223,7 +224,7 @@ time.sleep(1000 * len(sys.argv[1:]))
 
 def test_a_job_hears_at_its_start_that_it_will_wait_for_its_input(server, client):
     ended(server, trainer=STARVED)
-    await_line(client, "plan", "calibrations")
+    await_line(client, "plan", "history", having="CALIBRATION")
     job = started(server, "long", trainer=STARVED)
     output = await_line(client, "jobs", "events", job, having="predicted to wait for its input")
     assert "loader workers" in output
@@ -266,19 +267,14 @@ def test_trials_of_a_study_teach_as_jobs_do(server, client):
 
 
 def keys(client):
-    return {row["key"] for row in client("plan", "calibrations", "--format", "json").json}
+    history = client("plan", "history", "--format", "json").json
+    return {row["key"] for row in history["calibrations"]}
 
 
 def learned_jobs(client, before):
     """How many jobs have taught each new calibration."""
-    calibrations = client("plan", "calibrations", "--format", "json").json
+    calibrations = client("plan", "history", "--format", "json").json["calibrations"]
     return [calibration["jobs"] for calibration in calibrations if calibration["key"] not in before]
-
-
-def test_a_key_that_is_none_is_a_sentence(client):
-    run = client("plan", "calibrations", "none")
-    assert run.code == 2
-    assert "has no calibration none; list them with: trainshed plan calibrations" in run.err
 
 
 def await_line(client, *words, having=""):
@@ -286,7 +282,114 @@ def await_line(client, *words, having=""):
     until = time.monotonic() + WAIT_S_MAX
     while time.monotonic() < until:
         run = client(*words)
-        if run.code == 0 and having in run.out and run.out.count("\n") > ("calibrations" in words):
+        if run.code == 0 and having in run.out:
             return run.out
         time.sleep(0.2)
     raise AssertionError(run.out + run.err)
+
+
+HEAD = {
+    "key": "k1",
+    "jobs": 3,
+    "updateTime": "2026-11-24T01:02:03Z",
+    "model": "trainer.task",
+    "machineType": "n1-standard-8",
+    "accelerator": "CPU",
+}
+PATH = "/trainshed/v1/projects/p"
+JOBS = [
+    {
+        "job": name,
+        "hosts": hosts,
+        "steps": 6000,
+        "predictedSeconds": [2000.0, 2400.0, 3000.0],
+        "tookSeconds": took_s,
+        "inside": took_s < 3000,
+        "class": "hosts from hosts" if hosts > 1 else "between measured counts",
+        "sentence": f"{name} ran",
+        **extra,
+    }
+    for name, hosts, took_s, extra in (
+        ("a", 1, 2600.0, {}),
+        ("b", 2, 3600.0, {"goodput": 0.93, "cost": 3.12, "currency": "USD"}),
+        ("c", 2, 2500.0, {}),
+    )
+]
+
+
+@pytest.fixture
+def history(trainshed):
+    """Runs the command beside a server with one calibration and three jobs on two pages."""
+
+    def run(*words):
+        left = [{"outcomes": JOBS[:2], "nextPageToken": "t"}, {"outcomes": JOBS[2:]}]
+
+        def answer(_verb, path, _document):
+            if path == f"{PATH}/outcomes":
+                return 200, left.pop(0)
+            answers = {
+                f"{PATH}/calibrations": {"calibrations": [HEAD]},
+                f"{PATH}/calibrations/k1": {**HEAD, "document": "schema = 1\n"},
+            }
+            none = {"error": {"code": 404, "message": "no", "status": "NOT_FOUND"}}
+            return (200, answers[path]) if path in answers else (404, none)
+
+        with StandIn(answer) as server:
+            return trainshed("plan", "history", *words, "--url", server.url, "--project", "p")
+
+    return run
+
+
+def test_the_history_is_the_calibrations_and_the_jobs_with_their_score(history):
+    run = history()
+    assert run.code == 0, run.err
+    lines = [" ".join(line.split()) for line in run.out.splitlines()]
+    assert lines[2] == "k1 3 2026-11-24 01:02:03 trainer.task n1-standard-8 CPU"
+    assert lines[4] == "JOB HOSTS STEPS PREDICTED TOOK INSIDE GOODPUT COST"
+    assert lines[7] == "b 2 6,000 40.0 min [33.3 to 50.0] 60.0 min no 0.93 3.12 USD"
+    assert lines[-3:] == [
+        "2 of 3 jobs inside their 80 % intervals.",
+        "between measured counts: 1 of 1",
+        "hosts from hosts: 1 of 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "jobs"),
+    [
+        (("--filter", "inside=false"), ["b"]),
+        (("--filter", "hosts>1 NOT job=b"), ["c"]),
+        (("--sort-by", "~tookSeconds"), ["b", "a", "c"]),
+        (("--limit", "2"), ["a", "b"]),
+    ],
+)
+def test_jobs_are_filtered_sorted_and_limited(history, words, jobs):
+    document = history(*words, "--format", "json").json
+    assert [job["job"] for job in document["jobs"]] == jobs
+    calibrations = [] if "--filter" in words else [{**HEAD, "document": "schema = 1\n"}]
+    assert document["calibrations"] == calibrations
+    text = history(*words)
+    assert ("2 of 3 jobs; --limit 3 shows all." in text.out) is ("--limit" in words)
+
+
+def test_one_calibration_is_printed_as_a_file(history):
+    run = history("--print", "k1")
+    assert (run.code, run.out.rstrip()) == (0, "schema = 1")
+    none = history("--print", "a/b")
+    assert none.code == 2
+    assert "has no calibration a/b; list them with: trainshed plan history --url=" in none.err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--calibration", "calibration.toml"), "--calibration FILE needs a JOB"),
+        (("j1", "--limit", "3"), "are for the list, without a JOB"),
+        (("j1", "--update"), "--update needs --calibration FILE"),
+        (("j1", "--gpus", "3"), "--gpus needs --calibration FILE"),
+        (("--filter", "inside"), "--filter: cannot read 'inside'"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_refused(history, words, says):
+    run = history(*words)
+    assert (run.code, says in run.err) == (2, True), run.err

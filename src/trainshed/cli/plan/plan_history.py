@@ -1,7 +1,13 @@
-"""``trainshed plan achieved``: compares finished jobs with their predictions."""
+"""``trainshed plan history``: what a server's jobs measured, and how its predictions held.
+
+Without a JOB it lists the calibrations and the predicted jobs of a project; with JOBs it compares
+them with their predictions, by the server or by a calibration file.
+"""
 
 import argparse
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -9,9 +15,11 @@ from urllib.parse import quote
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.failures import print_error
-from trainshed.cli.terminal import out_json, print_result
-from trainshed.client.collections import native_path
-from trainshed.client.faults import Json
+from trainshed.cli.jobs.list_words import make_arranger
+from trainshed.cli.jobs.resource_texts import date_of
+from trainshed.cli.terminal import note, out, out_json, print_result, table
+from trainshed.client.collections import native_path, pages, path_of
+from trainshed.client.faults import Json, ServerRefusal
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Role
 from trainshed.model.step_times import STEPS
@@ -30,25 +38,54 @@ _REASON: Final = "reason"
 HOW_TO_REPORT: Final = (
     "its trainer calls progress(step), or TRAINSHED_STEPS=hooks is in its environment"
 )
+#: The jobs in the table without ``--limit``.
+_ROWS: Final = 20
+_CALIBRATION_HEADERS: Final = ("CALIBRATION", "JOBS", "NEWEST", "MODEL", "MACHINE", "ACCELERATOR")
+_JOB_HEADERS: Final = ("JOB", "HOSTS", "STEPS", "PREDICTED", "TOOK", "INSIDE", "GOODPUT", "COST")
+
+EXAMPLE: Final = """\
+  {prog}
+  {prog} --filter 'inside=false steps>1000' --limit 5
+  {prog} --print 3f2a9c0d1e5b7788 > learned.toml
+  {prog} census_1 --calibration calibration.toml --update"""
 
 
 def parser(prog: str) -> flags.Parser:
     """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Compares finished jobs with the prediction of a calibration; for several jobs it "
-        "also counts those inside their intervals. Their trainers must have reported steps, by "
+        summary="Lists the calibrations that a server made from the steps of a project's jobs, and "
+        "the jobs that it predicted: what they took, and how many were inside their 80 % "
+        "intervals. With JOBs it compares only these. Their trainers must have reported steps, by "
         "progress(step) or by hooks.",
-        example=f"  {prog} census_1 --calibration calibration.toml --update",
-        usage=f"{prog} JOB ... [flags]",
+        example=EXAMPLE.format(prog=prog),
+        usage=f"{prog} [JOB ...] [flags]",
     )
     parser.add_argument(
         "job",
         metavar="JOB",
-        nargs="+",
+        nargs="*",
         help="AI Platform job id, Vertex job number, or full name of either",
     )
     add = flags.adder(parser)
+    add(
+        "--print CALIBRATION",
+        "Print one calibration of the list as a file for trainshed plan --calibration",
+        dest="key",
+    )
+    add(
+        "--filter TEXT",
+        "Jobs of the list; comparisons that must all hold, of job, hosts, accelerators, steps, "
+        "tookSeconds, inside, goodput, class, cost; such as: inside=false hosts>1",
+        default="",
+    )
+    add("--sort-by FIELD,...", "Sort the jobs; ~FIELD in descending order", default="")
+    add(
+        "--limit N",
+        f"Show at most N jobs, the newest first; default: {_ROWS}; in JSON all",
+        type=flags.whole_number(1),
+    )
+    add = flags.adder(parser.add_argument_group("compare JOBs with a calibration file"))
     add(
         "--calibration FILE",
         "File that trainshed plan calibrate wrote for the trainer and machines of these jobs; "
@@ -71,6 +108,10 @@ def parser(prog: str) -> flags.Parser:
 
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
+    if args.calibration and not args.job:
+        parser.error("--calibration FILE needs a JOB to compare with it")
+    if args.job and (args.filter or args.sort_by or args.limit or args.key):
+        parser.error("--filter, --sort-by, --limit and --print are for the list, without a JOB")
     if args.calibration:
         return
     if args.update:
@@ -80,23 +121,117 @@ def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
 
 
 def run(request: flags.Request) -> int:
-    """Compare the jobs; with ``--update`` also update the file.  Raises UsageFault, Fault."""
-    from trainshed.planning.job_outcome import score
-
+    """List the history, or compare JOBs.  Raises UsageFault, Fault."""
     args = request.args
     context = context_of(args)
+    if args.key is not None:
+        out(_read_calibration(context, args.key)["document"])
+        return 0
+    if args.job:
+        return _compare_jobs(context, args)
+    _list_history(
+        context, flags.ListFlags(args.filter, args.sort_by, args.limit, None), args.format
+    )
+    return 0
+
+
+def _list_history(context: ServerContext, order: flags.ListFlags, form: str) -> None:
+    """Print the calibrations, unless jobs are filtered, and the jobs with their score."""
+    calibrations = [] if order.filter else _list_calibrations(context, documents=form == "json")
+    arrange = make_arranger(order.filter, order.sort_by)
+    path = path_of("trainshed", "v1", "projects", context.project, "outcomes")
+    jobs = list(arrange(pages(context.server, path, "outcomes")))
+    limit = order.limit or (None if form == "json" else _ROWS)
+    if not calibrations and not jobs:
+        condition = " that matches the filter" if order.filter else ""
+        note(
+            f"project {context.project} has no predicted job{condition} yet: a server predicts "
+            "from the second job of a trainer on, if jobs report their steps; a job does if "
+            f"{HOW_TO_REPORT}"
+        )
+    document = {"calibrations": calibrations, "jobs": list(islice(jobs, limit))}
+    print_result(form, document, _list_text(calibrations, jobs, limit))
+
+
+def _list_text(calibrations: Sequence[Json], jobs: Sequence[Json], limit: int | None) -> str:
+    from trainshed.planning.job_outcome import score
+
+    parts = []
+    if calibrations:
+        rows = [
+            (
+                row["key"], row["jobs"], date_of(row["updateTime"]), row["model"] or "-",
+                row["machineType"], row["accelerator"],
+            )
+            for row in calibrations
+        ]  # fmt: skip
+        parts += [table(_CALIBRATION_HEADERS, rows), ""]
+    if jobs:
+        parts += [table(_JOB_HEADERS, map(_job_row, jobs[:limit])), ""]
+        if limit and len(jobs) > limit:
+            parts.append(f"{limit} of {len(jobs)} jobs; --limit {len(jobs)} shows all.")
+        parts += score(jobs)
+    return "\n".join(parts).rstrip("\n")
+
+
+def _job_row(job: Json) -> tuple[object, ...]:
+    from trainshed.planning.plan_words import lasting, lasting_between, money
+    from trainshed.planning.scaling.prediction import Interval
+
+    low, point, high = job["predictedSeconds"]
+    goodput, cost = job.get("goodput"), job.get("cost")
+    return (
+        job["job"],
+        job["hosts"],
+        f"{job['steps']:,}",
+        lasting_between(Interval(low=low, point=point, high=high)),
+        lasting(job["tookSeconds"]),
+        "yes" if job["inside"] else "no",
+        "" if goodput is None else f"{goodput:.2f}",
+        "" if cost is None else money(cost, job["currency"]),
+    )
+
+
+def _list_calibrations(context: ServerContext, *, documents: bool) -> list[Json]:
+    """Return the calibrations of a project; the server's list does not contain the documents."""
+    rows = context.server.call("GET", _calibration_path(context))["calibrations"]
+    return [_read_calibration(context, row["key"]) for row in rows] if documents else list(rows)
+
+
+def _calibration_path(context: ServerContext, *key: str) -> str:
+    return path_of("trainshed", "v1", "projects", context.project, "calibrations", *key)
+
+
+def _read_calibration(context: ServerContext, key: str) -> Json:
+    """Return a calibration with its document.  Raises UsageFault if there is none."""
+    try:
+        return context.server.call("GET", _calibration_path(context, key))
+    except ServerRefusal as refusal:
+        if refusal.http_status != HTTPStatus.NOT_FOUND:
+            raise
+        raise UsageFault(
+            f"project {context.project} has no calibration {key}; list them with: "
+            f"{context.command('plan history')}"
+        ) from None
+
+
+def _compare_jobs(context: ServerContext, args: argparse.Namespace) -> int:
+    """Print each job beside its prediction; with ``--update`` also update the file."""
+    from trainshed.planning.job_outcome import score
+
     if args.calibration is None:
         outcomes = [_read_prediction(context, job) for job in args.job]
     else:
         outcomes = _compare_all(context, args.job, args.calibration, args.gpus, update=args.update)
+    document = {"calibrations": [], "jobs": outcomes}
     predicted = [outcome for outcome in outcomes if _REASON not in outcome]
     if not predicted:
         if args.format == "json":
-            out_json(outcomes)
+            out_json(document)
         for outcome in outcomes:
             print_error(_line(outcome))
         return EXIT_REFUSED
-    print_result(args.format, outcomes, "\n".join([*map(_line, outcomes), *score(predicted)]))
+    print_result(args.format, document, "\n".join([*map(_line, outcomes), *score(predicted)]))
     return 0
 
 
