@@ -17,8 +17,8 @@ from engines.slurm_world import (
     until,
     world,
 )
-from trainshed.engines.supervise.record.records import Decided
-from trainshed.model.attempt import AttemptKey, Loss, Phase
+from trainshed.engines.supervise.record.records import Decided, Ended
+from trainshed.model.attempt import AttemptKey, Loss, Outcome, Phase
 from trainshed.model.explanation import Reason
 from trainshed.model.resources import Seat
 from trainshed.model.roles import Role
@@ -125,6 +125,53 @@ def test_the_nodes_of_a_lost_attempt_are_avoided_by_the_next(world):
     until(engine, Phase.LOST)
     engine.launch(AttemptKey(KEY.uid, 2), plan_of(), claim())
     assert "--exclude=n1,n2" in world.slurm.called("sbatch")[-1]
+
+
+@pytest.mark.parametrize(
+    ("ended", "nodes"),
+    [
+        ({"nodes": ("n2",)}, ("n2",)),
+        ({"reached": ("n1", "n3")}, ("n2",)),
+        ({"reached": ("n1", "n2", "n3")}, ("n1",)),  # each node had some of its wardens
+        ({}, ("n1",)),
+    ],
+)
+def test_the_node_to_blame_for_a_recorded_loss_is_avoided(world, ended, nodes):
+    """That of a lost warden, those without a warden, else that of the launcher."""
+    engine = begun(world)
+    Path(world.attempt().path, "claim").write_text("1 n[1-2] n3\n", encoding="ascii")
+    world.record(Ended(Outcome(1, "it is lost"), fault="it is lost", lost=True, **ended))
+    until(engine, Phase.LOST)
+    engine.launch(AttemptKey(KEY.uid, 2), plan_of(), claim())
+    (excluded,) = [w for w in world.slurm.called("sbatch")[-1] if w.startswith("--exclude=")]
+    assert excluded == f"--exclude={','.join(nodes)}"
+
+
+def test_a_program_that_failed_blames_no_node(world):
+    engine = begun(world)
+    world.record(exit_of(42))
+    until(engine, Phase.ENDED)
+    engine.launch(AttemptKey(KEY.uid, 2), plan_of(), claim())
+    assert not [w for w in world.slurm.called("sbatch")[-1] if w.startswith("--exclude=")]
+
+
+def test_a_batch_step_that_never_began_is_told_at_once_and_its_node_is_avoided(world):
+    engine = launched(world, lost_after_s=3600)
+    world.slurm.set("1", "FAILED", "NonZeroExitCode", "n1")
+    observation = until(engine, Phase.LOST)
+    assert observation.loss is Loss.INFRA
+    assert "never began on n1 (Slurm says NonZeroExitCode)" in observation.fault
+    engine.launch(AttemptKey(KEY.uid, 2), plan_of(), claim())
+    assert "--exclude=n1" in world.slurm.called("sbatch")[-1]
+
+
+@pytest.mark.usefixtures("no_spare_time")
+def test_a_killed_launcher_blames_its_node(world):
+    engine = begun(world)
+    world.slurm.set("1", "FAILED", "RaisedSignal:9(Killed)", "n1")
+    assert "launcher of the attempt was killed" in until(engine, Phase.LOST).fault
+    engine.launch(AttemptKey(KEY.uid, 2), plan_of(), claim())
+    assert "--exclude=n1" in world.slurm.called("sbatch")[-1]
 
 
 @pytest.mark.usefixtures("no_spare_time")

@@ -187,7 +187,7 @@ def test_never_with_a_node_that_takes_no_jobs(world, monkeypatch, keeps):
 
 def test_never_with_a_node_that_an_attempt_was_lost_with(world, monkeypatch, keeps):
     engine, launcher = keep_allocation(world, monkeypatch, keeps)
-    monkeypatch.setattr(engine._submitter, "_list_lost_nodes", lambda _: ("n1",))
+    monkeypatch.setattr(engine._submitter, "_choose_excluded", lambda *_: ("n1",))
     own_allocation(world, engine, launcher)
 
 

@@ -5,7 +5,7 @@ import pytest
 from engines.slurm_texts import NODES, PARTITIONS
 from trainshed.engines.base import JobNeeds
 from trainshed.engines.slurm import options, parse
-from trainshed.engines.slurm.judge import explain_refusal
+from trainshed.engines.slurm.judge import choose_excluded, explain_refusal
 from trainshed.engines.slurm.nodes import ClusterState
 from trainshed.model.explanation import Reason
 from trainshed.model.resources import Demand, GroupDemand, JobDemand
@@ -42,6 +42,23 @@ def needs_of(*groups, **more):
 )
 def test_what_fits_when_all_is_free_is_never_refused(groups):
     assert explain_refusal(needs_of(*groups), CLUSTER, MAIN) is None
+
+
+@pytest.mark.parametrize(
+    ("lost", "replicas", "avoided"),
+    [
+        ((), 1, ()),
+        (("n1",), 1, ("n1",)),
+        (("n3", "n1"), 1, ("n3",)),  # n2 is drained and n4 is down: one node must remain
+        (("n1", "n3"), 1, ("n1",)),
+        (("n2", "n1"), 1, ("n1", "n2")),
+        (("n3",), 10, ()),  # n1 has 8 CPUs
+        (("left-the-cluster", "n1"), 1, ("n1",)),
+    ],
+)
+def test_nodes_are_avoided_as_long_as_others_can_hold_the_job(lost, replicas, avoided):
+    needs = needs_of(group(Role.PRIMARY, 1), *[group(Role.WORKER, replicas - 1)] * (replicas > 1))
+    assert choose_excluded(lost, needs, CLUSTER, MAIN) == avoided
 
 
 @pytest.mark.parametrize(

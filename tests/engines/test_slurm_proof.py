@@ -99,7 +99,9 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
         (
             facts("FAILED", **INTERRUPTED),
             Memory(),
-            Over(EndByCluster("the launcher was stopped from outside Trainshed", Loss.INFRA)),
+            Over(
+                EndByCluster("the launcher was stopped from outside Trainshed", Loss.INFRA, ("n1",))
+            ),
         ),
         (
             facts("FAILED", **LEFT),
@@ -155,6 +157,31 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
             GiveUp("Slurm no longer knows the job of the attempt, and no end is recorded"),
         ),
         (facts(**BEGUN, is_up=False), GONE._replace(over_since_s=-LATE_S), Unknown()),
+        # its job is over, and its batch step has not even taken the claim
+        (facts("COMPLETED"), Memory(), TakeClaim()),
+        (facts("FAILED", claim=False), Memory(over_since_s=0.0), Runs()),
+        (
+            facts(rows=rows("FAILED", "NonZeroExitCode", ("n1", "n2")), claim=True, spool="/s"),
+            Memory(),
+            Over(
+                EndByCluster(
+                    "the batch step of the Slurm job 7 never began on n1 (Slurm says "
+                    "NonZeroExitCode); `srun -w n1 ls -d /s` shows whether the node sees the spool",
+                    Loss.INFRA,
+                    ("n1",),
+                )
+            ),
+        ),
+        (
+            facts(rows=rows("FAILED", "JobLaunchFailure", ()), claim=True),
+            Memory(),
+            Over(
+                EndByCluster(
+                    "the batch step of the Slurm job 7 never began (Slurm says JobLaunchFailure)",
+                    Loss.INFRA,
+                )
+            ),
+        ),
         # its job is over, and its records tell no end
         (facts("COMPLETED", **BEGUN), Memory(over_since_s=0.0), Runs()),
         (facts("COMPLETED", **BEGUN), LONG_OVER, GiveUp("the launcher of the attempt was killed")),

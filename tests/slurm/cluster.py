@@ -144,6 +144,15 @@ class Cluster:
         if wait:
             self.wait_for(lambda: self.state(node) in {"idle", "mixed", "allocated"})
 
+    def hide_from(self, node: str, folder: Path) -> None:
+        """From now on a node sees an empty folder, as where a shared file system is not mounted."""
+        self.kill_node(node)
+        mount = ("unshare", "--mount", "--", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"')
+        self._daemon(
+            "slurmd", "-f", self.folder / "slurm.conf", "-N", node, below=(*mount, str(folder))
+        )
+        self.wait_for(lambda: self.state(node) == "idle")
+
     def kill_node(self, node: str) -> None:
         """What a loss of power does: its daemon, its steps and their programs end at once."""
         self.wait_for(lambda: not self._kill(self.processes_of(node)))
@@ -309,11 +318,11 @@ class Cluster:
             capture_output=True,
         )
 
-    def _daemon(self, name: str, *words: object) -> None:
+    def _daemon(self, name: str, *words: object, below: Sequence[str] = ()) -> None:
         """It goes into the background by itself, so that it is nobody's child."""
         mark = {"TRAINSHED_TEST_NODE": str(words[-1])} if name == "slurmd" else {}
         subprocess.run(
-            [*self.inside(), program(name), *map(str, words)],
+            [*self.inside(), *below, program(name), *map(str, words)],
             env={**self._env, **mark},
             cwd="/",
             check=True,

@@ -109,6 +109,38 @@ def test_a_job_whose_node_dies_is_lost_and_the_next_attempt_is_elsewhere(world, 
     assert ended(engine, second).exit_code == 0
 
 
+def test_a_node_that_does_not_see_the_spool_is_named_and_avoided(world, cluster):
+    node = cluster.nodes[0]  # the first that Slurm gives
+    cluster.hide_from(node, cluster.shared)
+    engine, key = launched(world, WAITS)
+    observation = until(engine, key, Phase.LOST, Phase.ENDED)
+    assert (observation.phase, observation.loss) == (Phase.LOST, Loss.INFRA)
+    assert f"never began on {node}" in observation.fault
+    second = AttemptKey(key.uid, 2)
+    launch(world, engine, second, WAITS)
+    until(engine, second, Phase.READY)
+    (seat,) = eventually(lambda: engine.observe([second])[0].placed, "it is known where it is")
+    assert seat.node != node
+    world.finish(second)
+    assert ended(engine, second).exit_code == 0
+    cluster.kill_node(node)
+
+
+def test_slurm_counts_a_job_by_the_end_of_its_attempt(world, cluster):
+    statuses = {}
+    for code in (0, 3):
+        engine, key = launched(world, FakeProgram(exit_code=code))
+        assert ended(engine, key).exit_code == code
+        statuses[f"-{key.uid}"] = f"{code}:0"
+
+    def list_statuses():
+        rows = [(row["Name"], row["ExitCode"]) for row in cluster.finished()]
+        counted = {end: code for name, code in rows for end in statuses if name.endswith(end)}
+        return counted == statuses
+
+    eventually(list_statuses, "Slurm has counted both")
+
+
 def test_a_restarted_controller_ends_nothing(world, cluster):
     engine, key = ready(world, WAITS, SERVES)
     cluster.stop_controller()

@@ -102,8 +102,12 @@ class Attempt:
 
     def ended(self):
         ended = self.until(lambda: self.records().ended, "the end")
-        assert self.launcher.wait(DEADLINE_S) == 0
+        assert self.launcher.wait(DEADLINE_S) == self.status_after(ended)
         return ended
+
+    def status_after(self, ended) -> int:
+        """What the launcher ends with, which Slurm counts the job by."""
+        return ended.outcome.exit_code
 
     def words(self) -> str:
         path = Path(self.folder.words)

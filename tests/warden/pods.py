@@ -25,6 +25,11 @@ class PodAttempt(Attempt):
     wardens: dict[int, subprocess.Popen] = field(default_factory=dict)
     outputs: Path = Path()
 
+    def status_after(self, ended) -> int:
+        """A launcher in a container ends well: its pods are counted by their wardens."""
+        del ended
+        return 0
+
     def output(self, index: int) -> str:
         """What a reader of the container's output gets."""
         return (self.outputs / f"{index}.out").read_text(errors="replace")

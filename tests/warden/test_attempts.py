@@ -262,11 +262,12 @@ def test_a_warden_that_is_killed_is_a_lost_attempt_and_leaves_nothing(
 ):
     # its folder on the node stays behind, as whatever a killed process has in /tmp
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("SLURMD_NODENAME", "n7")
     attempt = launchers.begin(plan_of(workers(ESCAPES, 2)), grace_s=0.5)
     runs(attempt, 2)
     os.kill(wardens(attempt)[0], signal.SIGKILL)
     ended = attempt.ended()
-    assert ended.lost
+    assert (ended.lost, ended.nodes) == (True, ("n7",))
     assert "is lost: its warden on" in ended.fault
     assert not list_marked(str(KEY))
 
@@ -301,12 +302,13 @@ def test_a_command_that_brings_no_wardens_is_told_with_its_last_words(launchers)
     )
 
 
-def test_wardens_that_do_not_come_are_named_and_no_program_runs(launchers):
+def test_wardens_that_do_not_come_are_named_and_no_program_runs(launchers, monkeypatch):
+    monkeypatch.setenv("SLURMD_NODENAME", "n7")
     some = step(launchers.archive, 0, 1)
     none = StepRule(argv=("sleep", "600"), first=1, tasks=1)
     attempt = launchers.begin(plan_of(workers(FOREVER, 2)), steps=(some, none), start_timeout_s=3.0)
     ended = attempt.ended()
-    assert ended.lost
+    assert (ended.lost, ended.nodes, ended.reached) == (True, (), ("n7",))
     assert ended.fault.endswith("worker-0 did not come up within 3 s")
     assert not attempt.texts("primary-0")
 

@@ -58,17 +58,19 @@ class GiveUp(NamedTuple):
     """The end unless the records show another; None: the attempt was lost, for ``why``."""
 
 
-def give_up(
+def give_up(  # noqa: PLR0913 - what a cluster knows of an end
     why: str,
     last_words: str,
     *,
     has_ended: bool,
     has_decided: bool,
     end: EndByCluster | None = None,
+    nodes: tuple[str, ...] = (),
 ) -> Recorded | Over:
     """Decide the end of an attempt that can write no more records.
 
-    Without an end in the records it is ``end``, or a loss for the reason ``why``.
+    Without an end in the records it is ``end``, or a loss for the reason ``why``, after which the
+    next attempt should avoid ``nodes``.
     """
     if has_ended:
         return Recorded()
@@ -76,7 +78,7 @@ def give_up(
         return Over(STANDS)
     if end is None:
         fault = f"{why}: {last_words}" if last_words else why
-        end = EndByCluster(fault=fault, loss=Loss.INFRA)
+        end = EndByCluster(fault=fault, loss=Loss.INFRA, nodes=nodes)
     return Over(end, takes_claim=True)
 
 

@@ -40,6 +40,8 @@ class SlurmAttempt:
     folder: AttemptFolder
     engine: str
     lost_after_s: float
+    spool: str = ""
+    """The path of the shared folder on the nodes."""
     records: AttemptRecords = field(default_factory=AttemptRecords)
     submitted: SpoolRecord | None = None
     final: Observation | None = None
@@ -178,6 +180,7 @@ class SlurmAttempt:
             end=end,
             is_submitted=self.submitted is not None,
             job=self.job,
+            spool=self.spool,
             is_new=outcome is None and self._is_new(answer, rows),
             order=order,
             claim=False if self.is_read_only else None,
@@ -203,6 +206,7 @@ class SlurmAttempt:
             observe.last_words(self.folder),
             has_ended=self.records.ended is not None,
             has_decided=self.records.decided is not None,
+            nodes=attempt_files.first_node(self.folder),
         )
 
     def _perform(self, decision: Decision) -> Observation:

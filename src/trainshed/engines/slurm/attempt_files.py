@@ -13,6 +13,8 @@ from trainshed.engines.cluster_end import EndByCluster
 from trainshed.engines.slurm import parse
 from trainshed.engines.spool import read_claim, read_document
 from trainshed.engines.supervise.record.folder import AttemptFolder, write_json
+from trainshed.engines.supervise.record.observe import AttemptRecords
+from trainshed.engines.supervise.record.records import Ended
 from trainshed.model.roles import Role
 
 _SUBMITTED: Final = "slurm.json"
@@ -91,6 +93,39 @@ def read_nodes(folder: AttemptFolder) -> list[tuple[str, ...]]:
         return [tuple(islice(parse.host_names(word), _NODES_MAX)) for word in words[1:]]
     except ValueError:
         return []
+
+
+def first_node(folder: AttemptFolder) -> tuple[str, ...]:
+    """Return the node of the launcher, from the claim; empty if no job has the claim."""
+    return next((part[:1] for part in read_nodes(folder)), ())
+
+
+def list_lost_nodes(folder: AttemptFolder) -> tuple[str, ...]:
+    """List the nodes that made an attempt a loss.  Raises OSError or ValueError.
+
+    Empty for an attempt that no node is to blame for, such as one that was preempted.
+    """
+    end = read_end(folder)
+    if end is not None and not end.stands:
+        return end.nodes
+    records = AttemptRecords()
+    records.read(folder.records)
+    if records.ended is None or not records.ended.lost:
+        return ()
+    return choose_lost_nodes(records.ended, read_nodes(folder))
+
+
+def choose_lost_nodes(ended: Ended, parts: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Choose the nodes to avoid after a loss; ``parts`` has the nodes of the attempt, by part.
+
+    If wardens never came up, these are the nodes without a warden.  If no node is known, it is the
+    node of the launcher, the first one.
+    """
+    nodes = tuple(dict.fromkeys(node for names in parts for node in names))
+    if ended.nodes:
+        return ended.nodes
+    silent = tuple(node for node in nodes if node not in ended.reached)
+    return silent if ended.reached and silent else nodes[:1]
 
 
 def spread(

@@ -34,6 +34,7 @@ from trainshed.engines.slurm.orders import Orders
 from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.poll import Poller
 from trainshed.engines.slurm.probe import probe
+from trainshed.engines.slurm.proof import nodes_of
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.states import OVER, SlurmState
 from trainshed.engines.slurm.submit import Submitter
@@ -260,12 +261,12 @@ class SlurmEngine:
                 f"cannot fence the attempt {key}, which is {phase.value} in Slurm: stop it instead"
             )
         with self._attempts.lock:
-            rows = attempt.rows(self._poller.last_answer)
-            node_names = tuple(dict.fromkeys(node for row in rows for node in row.nodes))
+            all_nodes = frozenset(nodes_of(attempt.rows(self._poller.last_answer)))
+            lost_nodes = sorted(all_nodes & self._find_silent_nodes() or all_nodes)
             attempt.folder.make()
             spool.take_claim(attempt.folder)
             why = "an administrator confirmed that no process of the attempt runs"
-            attempt_files.keep_end(attempt.folder, EndByCluster(why, Loss.INFRA, node_names))
+            attempt_files.keep_end(attempt.folder, EndByCluster(why, Loss.INFRA, tuple(lost_nodes)))
 
     def read_sent(self, key: AttemptKey) -> Mapping[str, str]:
         return self._submitter.read_sent(key)
@@ -300,8 +301,8 @@ class SlurmEngine:
             return attempt.observation(self._poller.last_answer, self._find_silent_nodes)
 
     def _remember(self, key: AttemptKey) -> SlurmAttempt:
-        late_s = self._options.lost_after_s
-        return SlurmAttempt(key, self._spool.folder(key), self.name, late_s)
+        options, folder = self._options, self._spool.folder(key)
+        return SlurmAttempt(key, folder, self.name, options.lost_after_s, options.spool_of_nodes)
 
     def _find_silent_nodes(self) -> frozenset[str]:
         """List the nodes that Slurm cannot reach; the state of jobs on these nodes is unknown."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from trainshed.engines.base import JobNeeds
-from trainshed.engines.slurm.nodes import ClusterState
+from trainshed.engines.slurm.nodes import ClusterState, is_open
 from trainshed.engines.slurm.options import SlurmOptions, wishes_of
 from trainshed.engines.slurm.parse import Partition, SlurmNode
 from trainshed.engines.slurm.shape import JobShape, Need, ShapePart, roles_of, shape_of
@@ -39,6 +39,27 @@ def explain_refusal(
         lambda: _explain_nodes(needs, cluster, partition, options),
     )
     return next((explanation for check in checks if (explanation := check())), None)
+
+
+def choose_excluded(
+    lost_nodes: Sequence[str], needs: JobNeeds, cluster: ClusterState, options: SlurmOptions
+) -> tuple[str, ...]:
+    """Choose the nodes that a job should avoid, in the order of their names.
+
+    Leaves out a node if the nodes that would remain, and accept jobs, could not hold the job; and a
+    node that Slurm does not know, because Slurm refuses a job that names it.
+    """
+    if not cluster.nodes:
+        return tuple(sorted(lost_nodes))
+    names = {node.name for node in cluster.nodes}
+    excluded: set[str] = set()
+    for name in (name for name in lost_nodes if name in names):
+        avoided = {*excluded, name}
+        rest = [node for node in cluster.nodes if is_open(node) and node.name not in avoided]
+        smaller = cluster._replace(nodes=rest)
+        if rest and explain_refusal(needs, smaller, options) is None:
+            excluded = avoided
+    return tuple(sorted(excluded))
 
 
 def partition_of(gpus: Mapping[str, int], wishes: Mapping[str, str], options: SlurmOptions) -> str:

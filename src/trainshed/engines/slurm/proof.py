@@ -57,6 +57,8 @@ class SlurmFacts:
     is_submitted: bool = True
     job: str = ""
     """Slurm's number; empty until Slurm has given one."""
+    spool: str = ""
+    """The path of the shared folder on the nodes."""
     is_new: bool = False
     """Whether Slurm may not list the job yet, because the job was submitted just now."""
     order: Order | None = None
@@ -165,7 +167,7 @@ def _judge_recorded_end(facts: SlurmFacts, memory: Memory, outcome: Outcome) -> 
     if state is None:
         return Over(STANDS) if _is_gone(facts, memory) else Runs()
     if state is SlurmState.DONE:
-        return Over(_interrupted(outcome) if outcome.interrupted else STANDS)
+        return Over(_interrupted(outcome, facts) if outcome.interrupted else STANDS)
     if state is SlurmState.RUNNING and _is_kept(facts, memory):
         return Over(STANDS)
     if state in QUEUED:
@@ -223,6 +225,9 @@ def _judge_over(facts: SlurmFacts, memory: Memory) -> Decision:
     is_by_us = facts.state is SlurmState.STOPPED and facts.order is not None
     if facts.state is not SlurmState.DONE and not is_by_us:
         return Over(_end_by(facts, memory), takes_claim=True)
+    if not facts.has_begun and facts.claim is not False:
+        # the script takes the claim first, so a job that ended without it began nothing
+        return TakeClaim() if facts.claim is None else Over(_explain_never_began(facts))
     return (
         GiveUp("the launcher of the attempt was killed") if _has_waited(facts, memory) else Runs()
     )
@@ -274,6 +279,18 @@ def _end_by(facts: SlurmFacts, memory: Memory) -> EndByCluster:
     return EndByCluster(why, Loss.INFRA)
 
 
+def _explain_never_began(facts: SlurmFacts) -> EndByCluster:
+    """Explain a batch step that did nothing: its node could not run it, or not see the spool."""
+    job, word, nodes = facts.rows[0].id, states.reason_of(facts.rows), nodes_of(facts.rows)[:1]
+    statement = f" (Slurm says {word})" if word else ""
+    if not nodes:
+        why = f"the batch step of the Slurm job {job} never began{statement}"
+        return EndByCluster(why, Loss.INFRA)
+    check = f"`srun -w {nodes[0]} ls -d {facts.spool}` shows whether the node sees the spool"
+    why = f"the batch step of the Slurm job {job} never began on {nodes[0]}{statement}; {check}"
+    return EndByCluster(why, Loss.INFRA, nodes)
+
+
 def _is_doubtful(outcome: Outcome) -> bool:
     """Return whether another user or Slurm may have ended the attempt with a signal."""
     if not outcome.exit_code:
@@ -284,11 +301,12 @@ def _is_doubtful(outcome: Outcome) -> bool:
     )
 
 
-def _interrupted(outcome: Outcome) -> EndByCluster:
+def _interrupted(outcome: Outcome, facts: SlurmFacts) -> EndByCluster:
     """Explain an attempt that was signalled and ended in time; Slurm reports no reason for it."""
     if outcome.message.endswith((ENDS_PROCESSES, _ENDS_PROCESSES_EARLIER)):
         return EndByCluster(f"the cluster reclaims its nodes: {outcome.message}", Loss.MAINTENANCE)
-    return EndByCluster("the launcher was stopped from outside Trainshed", Loss.INFRA)
+    nodes = nodes_of(facts.rows)[:1]
+    return EndByCluster("the launcher was stopped from outside Trainshed", Loss.INFRA, nodes)
 
 
 def nodes_of(rows: Sequence[SlurmJob]) -> tuple[str, ...]:

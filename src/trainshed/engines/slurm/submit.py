@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from trainshed.engines import spool
+from trainshed.engines.base import JobNeeds
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.slurm import attempt_files, holding, judge, script
 from trainshed.engines.slurm.attempt import SlurmAttempt
@@ -212,7 +213,7 @@ class Submitter:
             archive=self.archive,
             minutes=None if limit is None else judge.minutes_of(limit, options.beyond_s),
             gres_of=tuple(self._choose_gres(part) for part in shape.parts),
-            exclude=self._list_lost_nodes(key),
+            exclude=self._choose_excluded(key, claim),
             partition=partition,
             account=wishes.get("account") or options.account_of(claim.project),
             qos=wishes.get("qos") or options.qos,
@@ -232,14 +233,15 @@ class Submitter:
         # the empty word means any GPU; a word for a type has priority
         return max(words)
 
-    def _list_lost_nodes(self, key: AttemptKey) -> tuple[str, ...]:
-        """List the nodes on which an earlier attempt of the job was lost."""
-        lost_nodes: set[str] = set()
-        for attempt_key in key.earlier:
+    def _choose_excluded(self, key: AttemptKey, claim: Claim) -> tuple[str, ...]:
+        """Choose the nodes to avoid, because earlier attempts were lost on them."""
+        lost_nodes: dict[str, None] = {}
+        for earlier in reversed(key.earlier):
             with suppress(OSError, ValueError):
-                end = attempt_files.read_end(self._spool.folder(attempt_key))
-                lost_nodes.update(end.nodes if end else ())
-        return tuple(sorted(lost_nodes))
+                nodes = attempt_files.list_lost_nodes(self._spool.folder(earlier))
+                lost_nodes.update(dict.fromkeys(nodes))
+        needs = JobNeeds(demand=claim.demand, wants=claim.wants)
+        return judge.choose_excluded(tuple(lost_nodes), needs, self._poller.cluster, self._options)
 
     def _compose_spec(self, submission: Submission, plan: LaunchPlan, claim: Claim) -> AttemptSpec:
         options = self._options

@@ -187,8 +187,7 @@ class Attempt:
         if self._order is None and self.replicas.fault is None and not self.replicas.gather():
             return False
         if self.replicas.fault is not None:
-            end = end_with_fault(self.replicas.fault)
-            self._end = end._replace(lost=self.replicas.is_worth_another_try)
+            self._end = self._end_with(self.replicas.fault, self.replicas.is_worth_another_try)
         return self._go_to(self._start_replicas)
 
     def _create_network(self, rule: NetworkRule) -> "AttemptNetwork":
@@ -284,8 +283,7 @@ class Attempt:
     def _await_start(self) -> bool:
         """Wait until every replica has started, and record that."""
         if self.replicas.fault is not None:
-            end = end_with_fault(self.replicas.fault)
-            self._end = end._replace(lost=self.replicas.is_worth_another_try)
+            self._end = self._end_with(self.replicas.fault, self.replicas.is_worth_another_try)
             return self._tear_down(Order(0.0, OVER))
         if self.replicas.have_started:
             self._facts.write(Ready(task_names(self.spec.replicas)))
@@ -305,9 +303,14 @@ class Attempt:
 
     def _lose(self, why: str) -> bool:
         """Stop all replicas because the exit of one is unknown; the attempt counts as lost."""
-        self._end = end_with_fault(why)._replace(lost=True)
+        self._end = self._end_with(why, is_lost=True)
         self.output.note(f"{why[0].upper()}{why[1:]}.", "WARNING")
         return self._go_to(self._record_outcome)
+
+    def _end_with(self, why: str, is_lost: bool) -> Ended:  # noqa: FBT001 - as the field has it
+        """Return the end after a fault of the replicas, with the nodes that caused a loss."""
+        nodes, reached = self.replicas.lost_nodes, self.replicas.reached_nodes
+        return end_with_fault(why)._replace(lost=is_lost, nodes=nodes, reached=reached)
 
     def _await_last_exits(self) -> bool:
         """Wait, for a limited time, for the replicas that end by themselves."""

@@ -111,6 +111,10 @@ class Gang(ABC):
         """Whether the machine caused the fault, and a later try may succeed."""
         self.lost: str | None = None
         """The reason why a replica's exit can never be read; None: all exits can be read."""
+        self.lost_nodes: tuple[str, ...] = ()
+        """The nodes that caused ``fault`` or ``lost``, by the cluster's names; empty: unknown."""
+        self.reached_nodes: tuple[str, ...] = ()
+        """The nodes of connected wardens, if ``fault`` or ``lost`` is that others never came up."""
 
     @abstractmethod
     def gather(self) -> bool:

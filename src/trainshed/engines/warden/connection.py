@@ -1,6 +1,6 @@
 """The launcher's connection to one warden, and the last reports about its replica."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from trainshed.engines.supervise.kernel.limits import Usage
@@ -15,6 +15,8 @@ class WardenConnection:
         self.index = index
         self.channel: Channel | None = None
         self.host = ""
+        self.node = ""
+        """The cluster's name of its node; empty: unknown."""
         self.address = ""
         self.prepared: Mapping[str, Any] | None = None
         self.has_started = False
@@ -45,3 +47,8 @@ class WardenConnection:
     def is_over(self) -> bool:
         """Whether the warden has no process left, or is gone."""
         return self.is_empty or self.is_gone
+
+
+def list_nodes(wardens: Iterable[WardenConnection]) -> tuple[str, ...]:
+    """List the nodes of the wardens that have connected, each once."""
+    return tuple(dict.fromkeys(warden.node for warden in wardens if warden.node))

@@ -23,13 +23,14 @@ from trainshed.engines.supervise.record.spec import RemoteRule, ReplicaSpec, Ste
 from trainshed.engines.supervise.replicas import Gang
 from trainshed.engines.warden import proof, protocol
 from trainshed.engines.warden.arrivals import LOOPBACK, Arrival, fill_marks, resolve_marks
-from trainshed.engines.warden.connection import WardenConnection
+from trainshed.engines.warden.connection import WardenConnection, list_nodes
 from trainshed.engines.warden.launcher_steps import (
     Consequence,
     Event,
     GangFacts,
     LauncherStep,
     WardenState,
+    choose_ping_s,
     decide_step,
     judge_event,
 )
@@ -42,10 +43,6 @@ from trainshed.model import success
 from trainshed.model.attempt import ReplicaExit
 from trainshed.model.codec import decode, encode
 
-_PING_S_MAX: Final = 5.0
-#: The number of pings in the time after which a replica without progress counts as hung.
-_PINGS_PER_HANG: Final = 20
-_PING_S_MIN: Final = 0.1
 #: Seconds without a message after which a warden counts as gone, though its machine answers.  This
 #: is long, because a warden may wait for a file system that is unavailable.
 _SILENT_S: Final = 600.0
@@ -55,6 +52,7 @@ _UNACKNOWLEDGED_S: Final = 60.0
 _LEAVE_S: Final = 10.0
 _NAMED_MAX: Final = 5
 _MAINTENANCE: Final = "maintenance"
+_Wardens = Sequence[WardenConnection]
 
 
 class RemoteGang(Gang):
@@ -82,7 +80,7 @@ class RemoteGang(Gang):
         self._is_late = False
         self._is_start_sent = False
         self._is_held = False
-        self._ping_s = _choose_ping_s(context.spec.hang.after_s)
+        self._ping_s = choose_ping_s(context.spec.hang.after_s)
         self.changed: Callable[[], object] = lambda: None
         """The function to call whenever a warden has no process left, or is gone."""
         self._handlers: Mapping[str, Callable[[WardenConnection, Mapping[str, Any]], object]] = {
@@ -266,7 +264,7 @@ class RemoteGang(Gang):
             return
         warden = self.wardens[index]
         warden.channel = channel
-        warden.host = str(message["host"])
+        warden.host, warden.node = str(message["host"]), str(message.get("node", ""))
         warden.address = connection.getpeername()[0]
         if not warden.address.startswith(LOOPBACK):
             self._outside_address = self._outside_address or connection.getsockname()[0]
@@ -297,8 +295,8 @@ class RemoteGang(Gang):
         warden.has_started = True
         self.have_started = all(peer.has_started for peer in self.wardens)
 
-    def _take_fault(self, _warden: WardenConnection, message: Mapping[str, Any]) -> None:
-        self._fail(str(message["why"]), passes=bool(message["passes"]))
+    def _take_fault(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
+        self._fail(str(message["why"]), [warden], passes=bool(message["passes"]))
 
     def _take_beat(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
         warden.usage = Usage(cpu_ns=message["cpu_ns"], memory_bytes=message["memory_bytes"])
@@ -358,7 +356,8 @@ class RemoteGang(Gang):
         warden.is_gone = True
         if consequence is Consequence.LOST:
             self.living.pop(warden.index, None)
-            self._lose(f"{self._names[warden.index]} is lost: its warden on {warden.host} {why}")
+            text = f"{self._names[warden.index]} is lost: its warden on {warden.host} {why}"
+            self._lose(text, [warden])
         self.changed()
 
     def _read_exit(self, warden: WardenConnection) -> None:
@@ -387,7 +386,7 @@ class RemoteGang(Gang):
             why = f"is gone: {self.steps.end_words(step)}"
             self._hang_up_on(Event.COMMAND_LONG_ENDED, warden, why)
 
-    def _list_wardens(self, step: StepRule) -> Sequence[WardenConnection]:
+    def _list_wardens(self, step: StepRule) -> _Wardens:
         return self.wardens[step.first : step.first + step.tasks]
 
     def _hang_up_on(self, event: Event, warden: WardenConnection, why: str) -> None:
@@ -396,16 +395,23 @@ class RemoteGang(Gang):
             warden.channel.close()
             self._handle_end(warden, why)
 
-    def _lose(self, why: str) -> None:
-        if self.have_started:
-            self.lost = self.lost or why
-        else:
-            self._fail(why)
+    def _lose(self, why: str, wardens: _Wardens = ()) -> None:
+        if not self.have_started:
+            self._fail(why, wardens)
+        elif self.lost is None:
+            self.lost = why
+            self._blame(wardens)
 
-    def _fail(self, why: str, *, passes: bool = True) -> None:
+    def _fail(self, why: str, wardens: _Wardens = (), *, passes: bool = True) -> None:
         if self.fault is None:
             self.fault = why
             self.is_worth_another_try = passes
+            self._blame(wardens)
+
+    def _blame(self, wardens: _Wardens) -> None:
+        """Note the nodes of these wardens as lost; without wardens, note those that are not."""
+        self.lost_nodes = list_nodes(wardens)
+        self.reached_nodes = () if wardens else list_nodes(self.wardens)
 
     def _resolve_marks(self) -> dict[str, str]:
         arrivals = []
@@ -442,9 +448,3 @@ class RemoteGang(Gang):
         names = [self._names[index] for index in indexes[:_NAMED_MAX]]
         more = len(indexes) - len(names)
         return ", ".join(names) + (f" and {more} more" if more else "")
-
-
-def _choose_ping_s(hang_s: float | None) -> float:
-    if hang_s is None:
-        return _PING_S_MAX
-    return max(_PING_S_MIN, min(_PING_S_MAX, hang_s / _PINGS_PER_HANG))

@@ -7,6 +7,10 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+_PING_S_MAX: Final = 5.0
+#: The number of pings in the time after which a replica without progress counts as hung.
+_PINGS_PER_HANG: Final = 20
+_PING_S_MIN: Final = 0.1
 #: Seconds in which a command must end after its wardens; also seconds between SIGTERM and SIGKILL.
 COMMAND_LEAVE_S: Final = 10.0
 
@@ -128,3 +132,10 @@ def list_pressure(late_s: float) -> Sequence[Pressure]:
     if late_s > COMMAND_LEAVE_S:
         return (Pressure.KILL_REPLICAS, Pressure.TERMINATE_COMMANDS)
     return (Pressure.KILL_REPLICAS,)
+
+
+def choose_ping_s(hang_s: float | None) -> float:
+    """Choose the seconds between two pings; ``hang_s`` as in ``HangRule.after_s``."""
+    if hang_s is None:
+        return _PING_S_MAX
+    return max(_PING_S_MIN, min(_PING_S_MAX, hang_s / _PINGS_PER_HANG))

@@ -15,6 +15,7 @@ from trainshed.engines.warden import loader_variables
 _USAGE: Final = 2
 #: Lengths of the arguments that run an attempt: the word, a folder, and perhaps a claim.
 _ATTEMPT_LENGTHS: Final = (2, 3)
+_STATUS_MAX: Final = 255
 #: The umask of a launcher: only its user can read its files.
 _PRIVATE: Final = 0o077
 
@@ -51,7 +52,23 @@ def _run_attempt(folder: str, claim: str | None = None) -> int:
     from trainshed.engines.warden import hold  # noqa: PLC0415 - used after the attempt
 
     hold.run_next_attempt(folder)  # does not return if there is a next attempt
-    return status
+    return _read_status(folder) if claim is None else status
+
+
+def _read_status(folder: str) -> int:
+    """Return the exit status of an attempt from its recorded end; 0 if none is recorded.
+
+    A cluster that keeps accounts, as Slurm does, counts the batch step by this status.
+    """
+    from trainshed.engines.supervise.record.folder import AttemptFolder  # noqa: PLC0415 - for a launcher
+    from trainshed.engines.supervise.record.observe import AttemptRecords  # noqa: PLC0415 - for a launcher
+
+    records = AttemptRecords()
+    try:
+        records.read(AttemptFolder(folder).records)
+    except OSError:
+        return 0
+    return min(records.ended.outcome.exit_code, _STATUS_MAX) if records.ended else 0
 
 
 def _claim(folder: str, text: str) -> bool:

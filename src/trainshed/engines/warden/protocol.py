@@ -35,6 +35,8 @@ LAUNCHER_FRAME_MAX: Final = 1 << 26
 #: address may be a name; wardens whose own host name is HOSTNAME also try the loopback address.
 LAUNCHER: Final = "TRAINSHED_LAUNCHER"
 SECRET: Final = "TRAINSHED_LAUNCHER_SECRET"  # noqa: S105 - a name, no secret
+#: The variable of a node with the name that its cluster has for it, if the cluster sets one.
+NODE: Final = "SLURMD_NODENAME"
 #: Seconds within which the other end must send its proof.
 PROVE_S: Final = 5.0
 

@@ -189,8 +189,9 @@ class _Warden:
 
     def run(self) -> int:
         """Obey the launcher until all is over; return the exit status."""
+        host, node = socket.gethostname(), os.environ.get(protocol.NODE, "")
         self._channel.say(
-            {"is": "here", "index": self._index, "host": socket.gethostname(), "pid": os.getpid()}
+            {"is": "here", "index": self._index, "host": host, "node": node, "pid": os.getpid()}
         )
         self._loop.after(_LOOK_FOR_PARENT_S, self._look_for_parent)
         try:

@@ -59,6 +59,10 @@ class Ended(NamedTuple):
     """The reason if the attempt could not start or its outcome is unknown; else None."""
     lost: bool = False
     """Whether the machine, not the job, caused the fault: the server may start another attempt."""
+    nodes: tuple[str, ...] = ()
+    """The nodes that caused a loss, by the cluster's names; empty: unknown."""
+    reached: tuple[str, ...] = ()
+    """The nodes whose wardens had connected, if wardens of other nodes never did."""
 
 
 Record = Union[Began, Ready, Hang, Recovered, Decided, Ended]
