@@ -11,7 +11,6 @@ from benchmarks.planning.baselines import Baselines
 from benchmarks.planning.left_out import by_model, by_system
 from benchmarks.planning.questions import Question
 from benchmarks.planning.rows import Curve, Point
-from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.parameters import Parameters
 from trainshed.planning.scaling.posterior import posterior
@@ -65,7 +64,7 @@ def on_systems(
     baselines = _baselines(curves, fits, by_system, pooled)
     for question in questions:
         name = by_system(curves[question.curve])
-        yield from _answers(curves, question, fits[name], (), baselines[id(fits[name])])
+        yield from _answers(curves, question, fits[name], baselines[id(fits[name])])
 
 
 def on_models(
@@ -74,32 +73,16 @@ def on_models(
     fits: Fits,
     pooled: Sequence[Curve] | None = None,
 ) -> Iterator[Answer]:
-    """Answers on models of which nothing is in the fit; other jobs on their systems are known."""
+    """Answers on models of which nothing is in the fit, on systems with other models in it."""
     baselines = _baselines(curves, fits, by_model, pooled)
-    whole: dict[tuple[int, int], Calibration] = {}
+    models: dict[str, set[str]] = {}
+    for curve in curves:
+        models.setdefault(curve.system, set()).add(by_model(curve))
     for question in questions:
         curve = curves[question.curve]
-        parameters = fits[by_model(curve)]
-        shared = [
-            i
-            for i, other in enumerate(curves)
-            if other.system == curve.system and by_model(other) != by_model(curve)
-        ]
-        for i in shared:
-            if (id(parameters), i) not in whole:
-                whole[id(parameters), i] = _whole(curves[i], parameters)
-        calibrations = [whole[id(parameters), i] for i in shared]
-        if calibrations:
-            of_models = replace(question, goal="G6")
-            yield from _answers(
-                curves, of_models, parameters, calibrations, baselines[id(parameters)]
-            )
-
-
-def _whole(curve: Curve, parameters: Parameters) -> Calibration:
-    curve = curve.with_steps_of(dict(parameters.unprinted))
-    runs = [point.run() for point in curve.points]
-    return calibrated(curve.training, curve.host, runs, constants=parameters)
+        if len(models[curve.system]) > 1:
+            fit = fits[by_model(curve)]
+            yield from _answers(curves, replace(question, goal="G6"), fit, baselines[id(fit)])
 
 
 def _baselines(
@@ -122,14 +105,13 @@ def _answers(
     curves: Sequence[Curve],
     question: Question,
     parameters: Parameters,
-    others: Sequence[Calibration],
     baselines: Baselines,
 ) -> Iterator[Answer]:
     curve = curves[question.curve].with_steps_of(dict(parameters.unprinted))
     base_points = [curve.points[i] for i in question.observed]
     targets = [curve.points[i] for i in question.targets]
     runs = [point.run() for point in base_points]
-    calibration = calibrated(curve.training, curve.host, runs, others=others, constants=parameters)
+    calibration = calibrated(curve.training, curve.host, runs, constants=parameters)
     estimate = posterior(calibration, parameters)
     rates = baselines.rates(base_points, targets)
     for i, point in enumerate(targets):

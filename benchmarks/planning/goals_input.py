@@ -9,23 +9,11 @@ from collections.abc import Sequence
 
 from benchmarks.harness import at_least
 from benchmarks.planning.frame import Data, Line, Miss, Outcome, errors_line
-from trainshed.planning.scaling.input_bound import FULL, find_input_bound
+from trainshed.planning.scaling.input_bound import find_input_bound
 from trainshed.planning.scaling.step import INPUT_OVERLAP, smooth_maximum
 from trainshed.planning.scaling.tables import Pair
 
 _SLOW = 0.9
-#: The share of throughput that remains with real data and a fast host: copies cost the rest.
-COPIES = 0.99
-
-
-def real_rate(synthetic: float, input_per_s: float, hosts: int = 1) -> float:
-    """Return samples/s with real data; ``synthetic`` are those without, ``input_per_s`` is R_in."""
-    return COPIES / smooth_maximum(1 / synthetic, 1 / (input_per_s * hosts), INPUT_OVERLAP)
-
-
-def is_input_bound(synthetic: float, input_per_s: float, hosts: int = 1) -> bool:
-    """Return whether a job with that rate waits for input; each host delivers ``input_per_s``."""
-    return synthetic * FULL >= input_per_s * hosts
 
 
 def input_bound(data: Data) -> Outcome:
@@ -38,10 +26,10 @@ def input_bound(data: Data) -> Outcome:
         lightest = max(pairs, key=lambda pair: pair.synthetic)
         rate = max(pair.real for pair in pairs if pair.model == lightest.model)
         slower = [pair for pair in pairs if pair.model != lightest.model]
-        misses += [_miss(pair, real_rate(pair.synthetic, rate)) for pair in slower]
+        misses += [_miss(pair, rate) for pair in slower]
         plain += [abs(min(pair.synthetic, rate) / pair.real - 1) for pair in slower]
         timed += [(_is_seen(pair), _is_slow(pair)) for pair in pairs]
-        foreseen += [(is_input_bound(pair.synthetic, rate), _is_slow(pair)) for pair in pairs]
+        foreseen += [(_is_foreseen(pair, rate), _is_slow(pair)) for pair in pairs]
     peers = {"plain minimum": plain}
     lines = [
         errors_line("real data from synthetic and R_in", misses, (1.9, 8.5), peers),
@@ -51,7 +39,9 @@ def input_bound(data: Data) -> Outcome:
     return Outcome(lines=lines, misses=misses)
 
 
-def _miss(pair: Pair, predicted: float) -> Miss:
+def _miss(pair: Pair, input_per_s: float) -> Miss:
+    """Predict the rate with real data as a step of ``planning.scaling.step`` has it."""
+    predicted = 1 / smooth_maximum(1 / pair.synthetic, 1 / input_per_s, INPUT_OVERLAP)
     row = f"{pair.cpu} {pair.model} {pair.strategy} {pair.preprocessing}"
     limit = "the host's input" if _is_slow(pair) else "compute"
     return Miss(row=row, predicted=predicted, measured=pair.real, limit=limit)
@@ -64,6 +54,11 @@ def _is_slow(pair: Pair) -> bool:
 def _is_seen(pair: Pair) -> bool:
     """Return whether a calibration detects the wait from steps with real and with cached data."""
     return find_input_bound(1 / pair.real, cached_step_s=1 / pair.synthetic) is not None
+
+
+def _is_foreseen(pair: Pair, input_per_s: float) -> bool:
+    """Return whether a calibration detects the wait from the input's rate and cached data."""
+    return find_input_bound(1 / pair.synthetic, input_s=1 / input_per_s) is not None
 
 
 def _detection(

@@ -20,8 +20,6 @@ COUNTS: Final = ("gpus", "hosts", "model-parallel")
 TARGETS: Final = ("samples", "epochs", "steps")
 #: The largest --target, in samples, epochs or steps.
 _TARGET_MAX: Final = 1e18
-#: The number of finished runs that determine the critical batch.
-_RUNS: Final = 2
 
 
 class BatchRule(StrEnum):
@@ -167,8 +165,8 @@ class PlanRequest:
     )
     finished: Sequence[tuple[float, float]] = flag(
         "--finished BATCH=SAMPLES",
-        "Batch and samples of a finished run of the whole job; two runs to the same quality "
-        "determine the critical batch",
+        "Batch and samples of a finished run of the whole job; two or more runs to the same "
+        "quality determine the critical batch",
         (),
         read=_finished,
         action="append",
@@ -240,8 +238,8 @@ class PlanRequest:
                 "--critical-batch does not go with --finished; give one of them",
             ),
             (
-                len(self.finished) not in {0, _RUNS},
-                f"--finished must be given 0 or {_RUNS} times, got {len(self.finished)}",
+                len(self.finished) == 1,
+                "--finished must be given for two or more runs, got one",
             ),
             (
                 self.spot and not self.checkpoint_every,

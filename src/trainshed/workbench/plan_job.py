@@ -14,7 +14,7 @@ from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import NoPrediction
-from trainshed.planning.scaling.targets import ToTarget, two_runs
+from trainshed.planning.scaling.targets import ToTarget, recipe_of
 from trainshed.planning.stack import other_module
 from trainshed.planning.what_ifs import TrainingWork
 from trainshed.service.jobs.judging import Rulebook
@@ -130,15 +130,15 @@ def _work(
 
 
 def _critical_batch(request: PlanRequest) -> float:
-    """Return the given critical batch, or that of two finished runs; 0 if unknown.
+    """Return the given critical batch, or that of the finished runs; 0 if unknown.
 
     Raises UsageFault.
     """
     if not request.finished:
         return request.critical_batch
-    first, second = (ToTarget(batch=batch, amount=samples) for batch, samples in request.finished)
+    runs = [ToTarget(batch=batch, amount=samples) for batch, samples in request.finished]
     try:
-        return two_runs(first, second).critical_batch
+        return recipe_of(runs).critical_batch
     except ValueError as error:
         raise UsageFault(f"--finished: {error}") from None
 

@@ -2,18 +2,9 @@
 
 import pytest
 from benchmarks.planning import frame, goals_input
-from benchmarks.planning.goals_input import is_input_bound, real_rate
 
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.input_bound import find_input_bound, of_run
-
-
-def test_the_slower_of_two_decides_and_more_hosts_deliver_more():
-    assert real_rate(1000, 100) == pytest.approx(99, rel=0.01)
-    assert real_rate(100, 1000) == pytest.approx(99, rel=0.01)
-    assert real_rate(1000, 100, hosts=4) == pytest.approx(4 * real_rate(250, 100))
-    assert is_input_bound(1000, 100)
-    assert not is_input_bound(1000, 100, hosts=20)
 
 
 @pytest.mark.parametrize(

@@ -323,14 +323,6 @@ def test_more_runs_make_a_prediction_surer():
     assert widths[0] > widths[1] > widths[2]
 
 
-def test_other_jobs_on_the_same_hosts_say_how_slow_their_network_is():
-    runs = [one(0.2), Run(kind=RunKind.TWO_HOSTS, accelerators=16, hosts=2, step_s=0.6)]
-    slow = calibrated(RESNET, DGX, runs)
-    alone = predict_on(calibrated(RESNET, DGX, [one(0.2)]), 16, 2)
-    beside_slow = predict_on(calibrated(RESNET, DGX, [one(0.2)], others=[slow]), 16, 2)
-    assert beside_slow.step_s.point > 1.1 * alone.step_s.point
-
-
 def test_a_busy_machine_is_said_and_weighs_less():
     runs = [one(0.2), replace(one(0.3), noisy=True)]
     prediction = predict_on(calibrated(RESNET, DGX, runs), 1, 1)

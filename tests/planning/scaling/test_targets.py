@@ -1,38 +1,29 @@
-"""Samples to target by batch, and minutes to it on other counts."""
+"""Samples to target by batch."""
 
-import importlib
-import tomllib
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from benchmarks.planning import frame
 from benchmarks.planning import goals_targets as goals
-from benchmarks.planning.targets import (
-    StepLosses,
-    TrainingToTarget,
-    fit_recipe,
-    predict_amount,
-    predict_minutes,
-)
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.planning.scaling.targets import Recipe, ToTarget, two_runs
+from trainshed.planning.scaling.targets import Recipe, ToTarget, fit_recipe, recipe_of
 
 RECIPES = st.builds(Recipe, samples_at_least=st.floats(1, 1e9), critical_batch=st.floats(10, 1e6))
+USUAL = Recipe(samples_at_least=1e6, critical_batch=2000)
 
 
-def run(recipe, batch, origin=""):
-    return ToTarget(batch=batch, amount=recipe.amount(batch), origin=origin)
+def run(recipe, batch):
+    return ToTarget(batch=batch, amount=recipe.amount(batch))
 
 
 @given(recipe=RECIPES)
 def test_two_runs_determine_a_recipe(recipe):
     batch = recipe.critical_batch
-    estimate = two_runs(run(recipe, batch / 2), run(recipe, 4 * batch))
-    assert estimate.critical_batch == pytest.approx(recipe.critical_batch, rel=1e-6)
-    assert estimate.samples_at_least == pytest.approx(recipe.samples_at_least, rel=1e-6)
+    estimate = recipe_of([run(recipe, batch / 4), run(recipe, 4 * batch)])
+    assert estimate.critical_batch == pytest.approx(recipe.critical_batch, rel=0.1)
+    assert estimate.samples_at_least == pytest.approx(recipe.samples_at_least, rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -43,42 +34,20 @@ def test_two_runs_determine_a_recipe(recipe):
         ((64, 100.0), (128, 900.0), "no critical batch"),
     ],
 )
-def test_two_runs_that_say_nothing_are_refused(first, second, why):
+def test_runs_that_say_nothing_are_refused(first, second, why):
     runs = [ToTarget(batch=batch, amount=amount) for batch, amount in (first, second)]
     with pytest.raises(ValueError, match=why):
-        two_runs(*runs)
+        recipe_of(runs)
 
 
 def test_many_runs_find_a_recipe_and_one_wild_run_does_not_bend_it():
-    true = Recipe(samples_at_least=1e6, critical_batch=2000)
-    runs = [run(true, batch) for batch in (128, 512, 1024, 4096, 16384)]
-    wild = ToTarget(batch=2048, amount=9e6)
-    recipe = fit_recipe([*runs, wild])
-    assert recipe.amount(2048) == pytest.approx(true.amount(2048), rel=0.1)
+    runs = [run(USUAL, batch) for batch in (128, 512, 1024, 4096, 16384)]
+    recipe = recipe_of([*runs, ToTarget(batch=2048, amount=9e6)])
+    assert recipe.amount(2048) == pytest.approx(USUAL.amount(2048), rel=0.1)
 
 
-def test_larger_batches_take_more_samples_and_fewer_steps():
-    recipe = Recipe(samples_at_least=1e6, critical_batch=2000)
-    assert recipe.amount(4000) > recipe.amount(400)
-    assert recipe.steps(4000) < recipe.steps(400)
-
-
-def test_nothing_is_known_without_a_finished_run():
-    with pytest.raises(ValueError, match="at least one finished run"):
-        fit_recipe([])
-
-
-def test_neighbours_bend_the_curve():
-    true = Recipe(samples_at_least=1e6, critical_batch=2000)
-    runs = [run(true, b) for b in (128, 512, 4096)] + [ToTarget(batch=1000, amount=1.7e6)]
-    assert predict_amount(runs, 1100) > fit_recipe(runs).amount(1100)
-
-
-def test_twice_the_accelerators_with_the_same_local_batch_take_half_the_steps():
-    base = TrainingToTarget(accelerators=8, hosts=1, batch=256, minutes=10.0)
-    other = TrainingToTarget(accelerators=16, hosts=2, batch=512)
-    minutes = predict_minutes(base, other, StepLosses(fixed=0.0, per_doubling=0.0), lambda _: 1.0)
-    assert minutes == pytest.approx(5.0)
+def test_larger_batches_take_more_samples():
+    assert USUAL.amount(4000) > USUAL.amount(400)
 
 
 def test_no_row_of_a_batch_that_is_left_out_enters_its_prediction():
@@ -101,33 +70,22 @@ def test_no_row_of_a_batch_that_is_left_out_enters_its_prediction():
     assert before == after
 
 
-def test_no_row_of_a_round_that_is_left_out_enters_its_losses_or_recipes():
+def test_one_unit_serves_our_rows_and_the_tested_ones():
+    """Most rows of a recipe have samples, and the few that are tested have epochs as well."""
     tables = frame.tables_of(frame.PUBLISHED)
-    rows = [r for r in tables.results if r.benchmark == "unet3d"]
-    rounds = sorted({r.round for r in rows})
-    assert len(rounds) > 1
-    poison = [replace(r, samples_to_target=1.0, minutes=1e9) for r in rows]
-    clean, dirty = (
+    rows = [r for r in tables.results if r.benchmark == "flux1"]
+    in_epochs = [
+        replace(r, samples_to_target=0.0, epochs_to_target=r.samples_to_target / 1e6)
+        for r in rows[:2]
+    ]
+    outcome = goals.samples_to_target(
         frame.Data(
-            ours=replace(
-                tables,
-                results=tuple(
-                    p if swap and r.round == rounds[0] else r
-                    for r, p in zip(rows, poison, strict=True)
-                ),
-            ),
-            tested=replace(tables, results=tuple(r for r in rows if r.round == rounds[0])),
+            ours=replace(tables, results=tuple(rows[2:])),
+            tested=replace(tables, results=(*in_epochs, *rows[2:4])),
         )
-        for swap in (False, True)
     )
-    assert goals.minutes_to_target(clean).misses == goals.minutes_to_target(dirty).misses
+    assert {miss.measured > 1e5 for miss in outcome.misses} == {True}
 
 
-def test_the_workloads_of_the_release_are_refitted(monkeypatch):
-    root = Path(__file__).parents[3]
-    monkeypatch.syspath_prepend(str(root / "scripts"))
-    written = importlib.import_module("fit_targets").workloads()
-    text = (root / "benchmarks/planning/targets_fit.toml").read_text()
-    assert text.endswith(written)
-    (retinanet,) = (row for row in tomllib.loads(text)["workload"] if row["name"] == "retinanet")
-    assert retinanet["critical_batch"] == pytest.approx(1800, rel=0.5)
+def test_one_run_has_the_usual_critical_batch():
+    assert fit_recipe([run(USUAL, 500)]).critical_batch == pytest.approx(500 * 4.5, rel=0.05)

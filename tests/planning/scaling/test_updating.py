@@ -20,6 +20,7 @@ JOB = Run(
     kind=RunKind.JOB,
     accelerators=4,
     hosts=4,
+    machines=4,
     steps=5000,
     step_s=1.5,
     step_s_p10=1.49,

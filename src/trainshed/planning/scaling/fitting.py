@@ -38,12 +38,6 @@ UNKNOWNS = {
     "alpha_s": "latency",
     "mu": "fixed_share",
 }
-#: The values that jobs on the same hosts share, and the weights of such jobs: with the same stack,
-#: with another exchange, and for the defaults.
-_OF_HOSTS = ("inside", "network", "sync", "delta")
-_SAME_STACK, _OTHER_KIND, _NO_OTHERS = 40.0, 0.03, 20.0
-#: Corrects the fits of single jobs, which the defaults pull back by about half.
-_DRAWN = 2.0
 #: Standard deviations between the 10th and 90th percentile; the error of a median over that of a
 #: mean.
 _TENTHS, _MEDIAN = 2.56, 1.25
@@ -119,16 +113,14 @@ def calibrated(
     host: HostKind,
     runs: Sequence[Run],
     *,
-    others: Sequence[Calibration] = (),
     constants: Parameters | None = None,
 ) -> Calibration:
     """Fit the calibration of a job to its short runs; without timed steps it has no compute time.
 
-    ``others`` are calibrations of other jobs on such hosts, which probably have the same links and
-    losses.  ``constants`` replace the defaults of the release.
+    ``constants`` replace the defaults of the release.
     """
     job = HostTraining(constants=constants or parameters(), training=training, host=host)
-    fitted = _fitted(job, runs, _shared_with(job, others))
+    fitted = _fitted(job, runs)
     return Calibration(training=training, host=host, runs=tuple(runs), fitted=fitted)
 
 
@@ -220,28 +212,7 @@ def _list_link_observations(run: Run, noise: float) -> list[LogMeasurement]:
     return observations
 
 
-def _shared_with(job: HostTraining, others: Sequence[Calibration]) -> dict[str, float]:
-    """Return factors of the defaults by other jobs on these hosts, weighted by stack."""
-    weights, sums = 0.0, dict.fromkeys(_OF_HOSTS, 0.0)
-    for other in others:
-        usual = usual_values(job.constants, other.training, other.host)
-        weight = _weight(job.training, other.training)
-        weights += weight
-        for name in _OF_HOSTS:
-            factor = other.fitted.values.get(name, usual[name]) / usual[name]
-            sums[name] += _DRAWN * weight * math.log(factor)
-    return {name: math.exp(total / (weights + _NO_OTHERS)) for name, total in sums.items()}
-
-
-def _weight(training: Training, other: Training) -> float:
-    """Return the weight of another job: high for the same stack, low for another exchange."""
-    is_same_exchange = training.strategy is other.strategy
-    is_same_exchange &= bool(training.gradient_bytes) == bool(other.gradient_bytes)
-    of_stack = 1.0 + _SAME_STACK * (training.stack == other.stack)
-    return of_stack if is_same_exchange else _OTHER_KIND * of_stack
-
-
-def _fitted(job: HostTraining, runs: Sequence[Run], shared: Mapping[str, float]) -> Fitted:
+def _fitted(job: HostTraining, runs: Sequence[Run]) -> Fitted:
     inputs = [run.samples_per_s for run in runs if run.samples_per_s > 0]
     if not inputs and any(map(waits, timed(runs))):
         # the input can deliver what a run without a wait consumed
@@ -252,7 +223,6 @@ def _fitted(job: HostTraining, runs: Sequence[Run], shared: Mapping[str, float])
         return Fitted(values=fixed)
     observations = measurements_of(runs, job.constants.priors["noise"])
     usual = {**job.usual(_compute_guess(job, measured)), **fixed}
-    usual.update({name: usual[name] * factor for name, factor in shared.items()})
     values = _fit_values(job, observations, usual)
     misses = [
         one.value - job.expected(one, values) for one in observations if one.what in {"step", "fed"}
