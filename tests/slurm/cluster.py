@@ -167,6 +167,15 @@ class Cluster:
         self.wait_for(lambda: self._daemon_of(node))
         self._kill([self._daemon_of(node)])
 
+    @contextmanager
+    def frozen(self, node: str) -> Iterator[Sequence[int]]:
+        """Stop all processes of a node, so that Slurm cannot reach it while its programs live."""
+        pids = self._kill(self.processes_of(node), signal.SIGSTOP)
+        try:
+            yield pids
+        finally:
+            self._kill(pids, signal.SIGCONT)
+
     def processes_of(self, node: str) -> list[int]:
         """Daemon, steps and programs of a node."""
         marks = {f"TRAINSHED_TEST_NODE={node}".encode(), f"SLURMD_NODENAME={node}".encode()}

@@ -4,13 +4,17 @@ import difflib
 import json
 import re
 import sys
+import tarfile
+import tempfile
+from pathlib import Path
 
 import pytest
+import yaml
 
 from e2e import fleet
 from e2e.fleet import BUCKET
 from e2e.interrupting import torch_job
-from e2e.support import ml_job, native, serving, submit, wait_until
+from e2e.support import IMAGE, ml_job, native, serving, submit, wait_until
 from examples.cluster import EXAMPLES, needs
 from slurm.support import on_cluster
 
@@ -95,6 +99,58 @@ def test_an_example_learns_the_same_as_on_one_machine(server, here, example, epo
             assert there[key] == pytest.approx(ours[key], abs=distance)
     if not distance:
         assert there["weights_sha256"] == ours["weights_sha256"]
+
+
+@needs("tensorflow", "tf_keras", "sklearn")
+def test_parameter_servers_train_and_the_evaluator_has_the_last_word(server):
+    """On nodes of their own; its workers take turns as they come, so no two runs are alike."""
+    result = trained(server, "tf-parameter-server", 3)
+    assert result["accuracy"] >= 0.9
+    assert result["measured_by"] == "the evaluator"
+    job = native(server, "projects/demo-proj/jobs/tf_parameter_server")
+    roles = [replica["taskName"].rsplit("-", 2)[0] for replica in job["replicas"]]
+    assert sorted(roles) == ["evaluator", "master", "ps", "ps", "worker", "worker"]
+
+
+@TORCH
+def test_the_example_of_reducers_learns_through_them(server):
+    """Its job.yaml, with its program as a package; two reducers have a whole node each."""
+    document = yaml.safe_load((EXAMPLES / "torch-reduction" / "job.yaml").read_text())
+    package = upload_package(server, "torch-reduction")
+    for pool in document["workerPoolSpecs"][:2]:
+        container = pool.pop("containerSpec")
+        pool["pythonPackageSpec"] = {
+            "executorImageUri": IMAGE,
+            "packageUris": [package],
+            "pythonModule": "trainer.task",
+            "args": ["--epochs", "4"],
+            "env": container["env"],
+        }
+    document["baseOutputDirectory"] = {"outputUriPrefix": f"gs://{BUCKET}/reduced"}
+    name = submit(server, {"displayName": "reduced", "jobSpec": document})
+    assert fleet.ended(server, name, timeout_s=400)["state"] == "SUCCEEDED", fleet.story_text(
+        server, name
+    )
+    result = next((server.data_dir / "buckets" / BUCKET / "reduced").rglob("result.json"))
+    assert json.loads(result.read_text())["accuracy"] >= 0.7
+    lines = fleet.output_lines(server, name)
+    assert any("4 workers, which reduce a share each, and 2 reducers" in line for line in lines)
+    nodes = {replica["taskName"]: replica["node"] for replica in native(server, name)["replicas"]}
+    assert nodes["workerpool2-0"] != nodes["workerpool2-1"]
+
+
+def upload_package(server, example):
+    """Put an example's program into the bucket, as `setup.py sdist` makes one; return its name."""
+    with tempfile.TemporaryDirectory() as folder:
+        setup = Path(folder, "setup.py")
+        setup.write_text(
+            f"from setuptools import setup\nsetup(name={example!r}, packages=['trainer'])\n"
+        )
+        target = server.data_dir / "buckets" / BUCKET / f"{example}-1.tar.gz"
+        with tarfile.open(target, "w:gz") as archive:
+            archive.add(setup, f"{example}/setup.py")
+            archive.add(EXAMPLES / example / "trainer", f"{example}/trainer")
+    return f"gs://{BUCKET}/{target.name}"
 
 
 def trained(server, example, epochs):

@@ -1,5 +1,7 @@
 """What happens to a cluster and its server, and what must not: lost, doubled or needless starts."""
 
+import os
+import signal
 import time
 
 import pytest
@@ -164,6 +166,46 @@ def test_a_daemon_that_crashes_does_not_make_a_second_attempt_beside_the_first(s
     go.touch()
     job = fleet.ended(server, name)
     assert (job["state"], job["attempt"]) == ("SUCCEEDED", 1), fleet.story_text(server, name)
+
+
+#: Saves as fast as it can until a file is there, and says what has kept it from that.
+SAVES = """\
+import os, pathlib, time
+from trainshed_trainer import checkpoint_saver
+from trainshed_trainer.fence import NewerAttemptError
+folder = pathlib.Path({folder!r})
+attempt = os.environ["TRAINSHED_JOB"].rpartition("/")[2]
+saver = checkpoint_saver(folder / "saves", suffix=f"-of-{{attempt}}")
+step = 0
+try:
+    while not folder.joinpath("go").exists():
+        step += 1
+        saver.save(step, lambda file: file.write(b"weights"))
+        time.sleep(0.02)
+except NewerAttemptError as error:
+    folder.joinpath(f"refused-{{attempt}}").write_text(str(error))
+"""
+
+
+@pytest.mark.full
+def test_a_program_on_an_unreachable_node_saves_nothing_beside_the_next_attempt(server, cluster):
+    folder = cluster.shared / "saving"
+    folder.joinpath("saves").mkdir(parents=True)
+    code = SAVES.format(folder=str(folder))
+    name = submit(server, a_job("saves", code))
+    wait_until(lambda: any(folder.glob("saves/checkpoint-*-of-1")), timeout_s=60)
+    with cluster.frozen(node_of(server, name)) as pids:
+        fleet.running(server, name, 2)
+        wait_until(lambda: any(folder.glob("saves/checkpoint-*-of-2")), timeout_s=60)
+        before = set(folder.glob("saves/checkpoint-*-of-1"))
+        (older,) = set(pids) & set(cluster.programs(code.encode()))
+        os.kill(older, signal.SIGCONT)  # it is reachable for nothing but its own disk
+        wait_until(folder.joinpath("refused-1").exists, timeout_s=60)
+        assert set(folder.glob("saves/checkpoint-*-of-1")) <= before
+    assert "attempt 2 of this job writes into" in folder.joinpath("refused-1").read_text()
+    folder.joinpath("go").touch()
+    job = fleet.ended(server, name)
+    assert (job["state"], job["attempt"]) == ("SUCCEEDED", 2), fleet.story_text(server, name)
 
 
 @pytest.mark.full

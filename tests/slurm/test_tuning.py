@@ -1,14 +1,18 @@
 """Studies whose trials run on the nodes of a cluster find what they find on one machine."""
 
+import sys
+import tarfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import trainshed
 from e2e.altered_server import altered
-from e2e.support import native, serving
+from e2e.support import PROJECT, good, native, serving
 from e2e.test_tuning import create, ended, make_bucket, settings_by_trial, study
 from engines import events
+from examples.cluster import EXAMPLES, needs
 from slurm.support import table
 
 pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -39,7 +43,10 @@ with (folder / "events.out.tfevents.1").open("wb") as file:
 
 @pytest.fixture
 def on_cluster(cluster, tmp_path):
-    with serve_study(tmp_path / "cluster", table(cluster)) as server:
+    """The nodes' Python stands in for Google's prebuilt images, too."""
+    environments = {"default": sys.executable, "tests": sys.executable}
+    config = table(cluster, environments=environments)
+    with serve_study(tmp_path / "cluster", config) as server:
         yield server
 
 
@@ -100,3 +107,30 @@ def test_what_is_tried_next_follows_from_what_nodes_have_reported(on_cluster, he
     """One at a time, so that what is known before each trial is the same."""
     document = study(trials=5, parallel=1)
     assert run_study(on_cluster, document) == run_study(here, document)
+
+
+@needs("sklearn", "hypertune")
+def test_the_example_finds_a_good_network(on_cluster):
+    check_the_example(on_cluster)
+
+
+def check_the_example(server):
+    """Run the study of the folder, its package and configuration unchanged, with fewer trials."""
+    bucket = server.data_dir / "buckets" / "my-bucket"
+    good(server.call("POST", f"/storage/v1/b?project={PROJECT}", {"name": bucket.name}))
+    (bucket / "packages").mkdir()
+    with tarfile.open(bucket / "packages" / "digits-1.0.tar.gz", "w:gz") as archive:
+        for name in ("setup.py", "trainer"):
+            archive.add(EXAMPLES / "tuning" / name, f"tuning/{name}")
+    document = yaml.safe_load((EXAMPLES / "tuning" / "hpt.yaml").read_text())
+    name = create(server, document | {"displayName": "digits", "maxTrialCount": 4})
+    job = ended(server, name, timeout_s=400)
+    assert job["state"] == "JOB_STATE_SUCCEEDED", native(server, name, "/explain")
+    accuracies = [
+        metric["value"]
+        for trial in job["trials"]
+        for metric in trial["finalMeasurement"]["metrics"]
+    ]
+    assert len(accuracies) == 4
+    assert max(accuracies) > 0.8
+    assert any((bucket / "digits").glob("*/model/model.npz"))
