@@ -72,6 +72,22 @@ def test_what_keeps_slurm_away_from_the_start_is_said_and_heals(world, words):
 
 
 @pytest.mark.parametrize(
+    "words", ["Rate limit exceeded, please retry later", "Message receive failure"]
+)
+def test_a_submission_for_which_the_controller_has_no_time_is_repeated(world, words):
+    """Since 23.11 a controller may limit how many requests a user sends in a second."""
+    engine = world.engine()
+    world.slurm.refusal = f"sbatch: error: Batch job submission failed: {words}"
+    with pytest.raises(OSError, match=words) as caught:
+        engine.launch(KEY, plan_of(), claim())
+    assert is_transient(caught.value)
+    world.slurm.refusal = ""
+    engine.launch(KEY, plan_of(), claim())
+    until(engine, Phase.WAITING)
+    assert list(world.slurm.rows) == ["1"]
+
+
+@pytest.mark.parametrize(
     "words", ["Permission denied (publickey).", "connect to host there port 22: No such host"]
 )
 def test_a_login_node_that_refuses_is_said_with_since_when(world, words):
