@@ -6,8 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from cli.planned import ML, V100, calibration_file, job_document, refused_field
-from planning.test_what_ifs import HOST, TRAINING
+from cli.planned import (
+    ML,
+    V100,
+    calibration_file,
+    calibration_text,
+    job_document,
+    refused_field,
+)
+from planning.test_what_ifs import CALIBRATION, HOST, TRAINING
 from trainshed.planning.scaling.training import Strategy
 
 
@@ -65,6 +72,22 @@ def test_a_region_that_nobody_knows_is_refused_as_by_validate(plan, file):
     run = plan("--region", "mars", file=file)
     assert (run.code, run.out) == (2, "")
     assert "--region: there is no region mars (accepted: " in run.err
+
+
+def test_machines_that_the_model_does_not_fit_are_lines_and_never_recommended(plan, written):
+    gib = 2.0**30
+    measured = replace(CALIBRATION.runs[1], memory_bytes=14.5 * gib)
+    training = replace(TRAINING, strategy=Strategy.FSDP, state_bytes=40 * gib)
+    sharded = replace(CALIBRATION, training=training, runs=(measured,))
+    written("calibration.toml", calibration_text(sharded))
+    words = ("--what-if", "gpus=4,8,32")
+    assert "memory: needs 20 of 16 GiB and does not fit" in plan(*words).out
+    assert "memory is tight" in plan(*words).out
+    run = plan(*words, "--format", "json")
+    four, eight, _ = run.json["options"]
+    assert (four["refused"]["field"], eight["refused"]) == ("memory", None)
+    assert four["memory"] == {"needed": 19.5 * gib, "available": 16 * gib, "is_least": False}
+    assert run.json["marks"]["cheapest"] == 1
 
 
 def test_far_counts_are_marked_and_those_beyond_are_refused(plan):

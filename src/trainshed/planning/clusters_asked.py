@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from trainshed.catalog.machines import reducers_needed
 from trainshed.model.texts import count_noun
+from trainshed.planning.memory import MemoryUse, memory_use
 from trainshed.planning.plan_request import BatchRule, PlanRequest
 from trainshed.planning.prices import Machines
 from trainshed.planning.scaling.calibration import Calibration
@@ -87,13 +88,24 @@ def _clusters_of_kind(
     host = calibration.host if calibration and is_same(calibration.host, kind) else kind
     for accelerators in _counts(job, request, per_host, fitting):
         what_if = _what_if(job, request, calibration, (host, per_host), accelerators)
+        memory = _memory(request, what_if, kind.memory_bytes or host.memory_bytes)
         yield replace(
             what_if,
             posterior=host_posterior,
             unmeasured=unmeasured,
-            refused=what_if.refused or _unfitting(what_if.cluster, fitting),
+            memory=memory,
+            refused=what_if.refused
+            or _unfitting(what_if.cluster, fitting)
+            or (memory.refused if memory else None),
             is_asked=accelerators in _list_requested(request, per_host),
         )
+
+
+def _memory(request: PlanRequest, what_if: WhatIf, available: float) -> MemoryUse | None:
+    """Return the memory that a cluster needs; None if it is unknown."""
+    if what_if.calibration is None or request.model_parallel > 1:
+        return None
+    return memory_use(what_if.calibration, what_if.cluster, what_if.batch, available)
 
 
 def _unmeasured(calibrations: Sequence[Calibration], kind: HostKind) -> NoPrediction | None:

@@ -88,6 +88,8 @@ class JobPlan:
             yield "extrapolated"
         if words := "; ".join(self._describe_batch(option)):
             yield words
+        if option.what_if.memory and option.what_if.memory.is_tight:
+            yield "memory is tight"
         if _is_idle(self.job, option):
             yield self._idle(option)
         elif (base := self._without_reducers(option)) and pays(option, base):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from trainshed.model.texts import count_noun
+from trainshed.planning.memory import MemoryUse
 from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.prices import HourPrice, Interruptions, Machines, PriceList
 from trainshed.planning.scaling.calibration import Calibration
@@ -59,6 +60,8 @@ class WhatIf:
     """Whether that batch is a part of the job's."""
     refused: NoPrediction | None = None
     """The reason why the cluster cannot be predicted, if there is one."""
+    memory: MemoryUse | None = None
+    """The memory of one accelerator, or of a host whose processors train; None if unknown."""
     unmeasured: NoPrediction | None = None
     """The reason why no calibration fits its hosts, if there are calibrations."""
     is_own: bool = False

@@ -111,7 +111,7 @@ def _refuse(refused: "NoPrediction") -> int:
 def _write_files(answer: "PlanAnswer", png: Path | None, html: Path | None) -> None:
     if not (png or html):
         return
-    from trainshed.cli.plan.plan_tables import HEADERS, rows_of
+    from trainshed.cli.plan.plan_tables import cells_of
     from trainshed.planning.plan_words import head, recommendations
     from trainshed.workbench.plan_report import write_page, write_picture
 
@@ -120,4 +120,4 @@ def _write_files(answer: "PlanAnswer", png: Path | None, html: Path | None) -> N
         write_picture(png, plan, answer.calibrations)
     if html:
         words = [head(plan), *recommendations(plan), *map(_sentence, answer.notes)]
-        write_page(html, plan, answer.calibrations, words, (HEADERS, rows_of(plan)))
+        write_page(html, plan, answer.calibrations, words, cells_of(plan))

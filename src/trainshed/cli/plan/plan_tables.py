@@ -21,23 +21,31 @@ from trainshed.planning.scaling.prediction import Interval, NoPrediction
 from trainshed.planning.what_ifs import ClusterOption
 
 HEADERS: Final = ("N", "HOSTS", "MACHINES", "REDUCERS", "SAMPLES/S", "EFF %", "STEP MS", "TIME",
-                  "COST", "LIMITED BY", "NOTE")  # fmt: skip
+                  "COST", "MEMORY", "LIMITED BY", "NOTE")  # fmt: skip
+_MEMORY: Final = "MEMORY"
 COLUMNS: Final = (
     "accelerators", "hosts", "machine_type", "accelerator", "reducers", "parameter_servers",
     "batch_per_accelerator", "samples_per_s_low", "samples_per_s", "samples_per_s_high",
     "efficiency", "step_ms", "time_s_low", "time_s", "time_s_high", "accelerator_hours",
-    "cost_low", "cost", "cost_high", "currency", "limited_by", "notes",
+    "cost_low", "cost", "cost_high", "currency", "memory_needed", "memory", "limited_by", "notes",
 )  # fmt: skip
 
 
 def table_text(plan: JobPlan) -> str:
     """Return a table with a line for each option."""
-    return table(HEADERS, rows_of(plan))
+    return table(*cells_of(plan))
 
 
-def rows_of(plan: JobPlan) -> list[list[str]]:
-    """Return the cells of the table."""
-    return [_row(plan, option) for option in plan.options]
+def cells_of(plan: JobPlan) -> tuple[list[str], list[list[str]]]:
+    """Return the headers and the rows of the table; without memory if none is known."""
+    rows = [_row(plan, option) for option in plan.options]
+    columns = [
+        column
+        for column, name in enumerate(HEADERS)
+        if name != _MEMORY or any(row[column] for row in rows)
+    ]
+    headers = [HEADERS[column] for column in columns]
+    return headers, [[row[column] for column in columns] for row in rows]
 
 
 def _row(plan: JobPlan, option: ClusterOption) -> list[str]:
@@ -54,6 +62,7 @@ def _row(plan: JobPlan, option: ClusterOption) -> list[str]:
         figure(1000 * prediction.step_s.point) if prediction else "",
         lasting_between(option.time_s) if option.time_s else "",
         _cost(option),
+        option.what_if.memory.words if option.what_if.memory else "",
         prediction.bound_by.value if prediction else "",
         "; ".join(plan.notes(option)),
     ]
@@ -93,9 +102,17 @@ def _csv_row(plan: JobPlan, option: ClusterOption) -> list[Any]:
         _csv_number(hours.point if hours else None),
         *_csv_interval(option.cost),
         option.hour.currency if option.hour else "",
+        *_csv_memory(option),
         prediction.bound_by.value if prediction else "",
         "; ".join(plan.notes(option)),
     ]
+
+
+def _csv_memory(option: ClusterOption) -> tuple[str, str]:
+    memory = option.what_if.memory
+    if memory is None:
+        return "", ""
+    return _csv_number(memory.needed), _csv_number(memory.available or None)
 
 
 def _csv_interval(value: Interval | None) -> tuple[str, str, str]:
@@ -216,6 +233,7 @@ def _option(plan: JobPlan, option: ClusterOption) -> dict[str, Any]:
         "time_s": _interval_json(option.time_s),
         "accelerator_hours": _interval_json(option.accelerator_hours),
         "cost": _interval_json(option.cost),
+        "memory": asdict(option.what_if.memory) if option.what_if.memory else None,
         "price_hour": option.hour.amount if option.hour else None,
         "currency": option.hour.currency if option.hour else None,
         "limited_by": prediction.bound_by.value if prediction else None,
