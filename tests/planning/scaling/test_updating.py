@@ -82,7 +82,7 @@ def test_where_there_are_too_many_the_oldest_job_goes_and_no_short_run():
     short = [replace(SHORT, batch_per_accelerator=batch) for batch in range(1, 7)]
     after = calibrated(TRAINING, HOST, short)
     for hosts in range(1, JOBS_MAX + 3):
-        after = add_run(after, replace(JOB, accelerators=hosts, hosts=hosts))
+        after = add_run(after, replace(JOB, accelerators=hosts, hosts=hosts, machines=hosts))
     assert list(after.of(RunKind.COMPUTE)) == short
     assert [run.hosts for run in after.of(RunKind.JOB)] == list(range(3, JOBS_MAX + 3))
 
