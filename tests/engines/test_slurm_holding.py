@@ -114,11 +114,11 @@ def submissions(world):
 
 def test_the_next_attempt_goes_into_the_kept_allocation(world, monkeypatch, keeps):
     engine, launcher = keep_allocation(world, monkeypatch, keeps)
-    eventually(lambda: world.slurm.rows["1"]["comment"] == f"{KEY} kept")
+    eventually(lambda: world.slurm.rows["1"]["comment"] == f"{KEY} kept vision")
     engine.launch(SECOND, plan_of(), claim())
     assert launcher.end() == world.attempt(SECOND).path
     assert len(submissions(world)) == 1
-    assert world.slurm.rows["1"]["comment"] == str(SECOND)
+    assert world.slurm.rows["1"]["comment"] == f"{SECOND} vision"
     assert Path(world.attempt(SECOND).path, "claim").read_text("utf-8") == "1 n1\n"
     observation = until(engine, Phase.STARTING, key=SECOND)
     assert observation.placed_how == "in the allocation kept from attempt 1 (Slurm job 1)"

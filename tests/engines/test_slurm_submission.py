@@ -41,7 +41,7 @@ def test_one_submission_however_often_it_is_launched(world):
     engine.launch(KEY, plan_of(), claim())
     world.engine().launch(KEY, plan_of(), claim())
     (words,) = [argv for argv in world.slurm.called("sbatch") if "--version" not in argv]
-    assert f"--comment={KEY}" in words
+    assert f"--comment={KEY} vision" in words
     assert f"--job-name={NAME}" in words
     assert "--dependency=singleton" in words
 

@@ -29,7 +29,7 @@ def world(cluster, tmp_path):
 def number_of(cluster, key):
     """Slurm's own number of an attempt."""
     rows = (line.split() for line in cluster.jobs("%A %k"))
-    return next(number for number, comment in rows if comment == str(key))
+    return next(number for number, comment, *_ in rows if comment == str(key))
 
 
 def runs(cluster, number):

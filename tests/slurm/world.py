@@ -137,8 +137,8 @@ class SlurmWorld(ShellWorld):
 
     def _number_of(self, key):
         output = self._cluster.run("squeue", "-h", "-o", "%A %k")
-        pairs = (line.split() for line in output.splitlines())
-        return next(number for number, comment in pairs if comment == str(key))
+        rows = (line.split() for line in output.splitlines())
+        return next(number for number, comment, *_ in rows if comment == str(key))
 
     def _state(self, number):
         return self._cluster.run("squeue", "-h", "-j", number, "-o", "%T", check=False).strip()

@@ -136,6 +136,9 @@ class LaunchPlan:
     """Folders in which a program may find checkpoints of earlier attempts."""
     metrics: MetricsPlan | None = None
     """Set for a trial."""
+    title: str = ""
+    """The job's display name; with ``creator`` for people who look at the engine's own queue."""
+    creator: str = ""
     owner: Owner | None = None
     """The job's project; empty for a local run."""
     reads: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from trainshed.engines import decisions, spool
 from trainshed.engines.cluster_end import compose_end
 from trainshed.engines.decisions import GiveUp, Over, Recorded, Runs, TakeClaim, Unknown, Waits
 from trainshed.engines.processes.moments import Moments
-from trainshed.engines.slurm import attempt_files, holding, proof
+from trainshed.engines.slurm import attempt_files, comments, holding, proof
 from trainshed.engines.slurm.attempt_files import SpoolRecord
 from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.poll import LastAnswer
@@ -258,7 +258,7 @@ class SlurmAttempt:
 
     def _is_own_row(self, row: SlurmJob) -> bool:
         kept_from = self.submitted.kept if self.submitted else 0
-        return holding.is_job_of(row.comment, self.key, kept_from)
+        return comments.is_job_of(row.comment, self.key, kept_from)
 
     def overdue(self) -> bool:
         """Return whether the time that the stop order allows is over."""

@@ -24,7 +24,7 @@ from trainshed.engines.base import (
     Traits,
 )
 from trainshed.engines.cluster_end import EndByCluster
-from trainshed.engines.slurm import attempt_files, holding, nodes, script, states
+from trainshed.engines.slurm import attempt_files, comments, nodes, script, states
 from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.holding import KeptAllocations
 from trainshed.engines.slurm.interpreters import Interpreters
@@ -211,7 +211,7 @@ class SlurmEngine:
         """List all attempts with a folder in the spool or a job of this installation in Slurm."""
         rows: defaultdict[AttemptKey, list[SlurmJob]] = defaultdict(list)
         for row in self._queue.jobs():
-            key = holding.key_of(row.comment)
+            key = comments.key_of(row.comment)
             if key is not None and self._is_alive(row):  # Slurm lists ended jobs for some minutes
                 rows[key].append(row)
         return [
@@ -329,7 +329,7 @@ class SlurmEngine:
         """
         if states.state_of([row]) in OVER:
             return False
-        key = holding.key_of(row.comment)
+        key = comments.key_of(row.comment)
         attempt = self._attempts.peek(key) if key else None
         if attempt is None or attempt.final is None or not attempt.is_leaving():
             return True

@@ -34,6 +34,7 @@ from typing import Any, Final, NamedTuple
 
 from trainshed.engines.slurm.attempt_files import read_submission
 from trainshed.engines.slurm.commands import SlurmAway
+from trainshed.engines.slurm.comments import compose_comment, owner_of
 from trainshed.engines.slurm.nodes import ClusterState, is_open
 from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.queue import Queue
@@ -49,9 +50,6 @@ from trainshed.model.stopping import StopReason
 
 #: Orders after which a job may have another attempt, in the allocation of this one.
 _GOES_ON: Final = frozenset({StopReason.AGAIN, StopReason.HANG})
-#: Suffix of a job's comment while its allocation is kept.
-MARK: Final = " kept"
-_KEY_MAX: Final = 45
 _DIGITS: Final = 16
 #: Seconds in which a launcher must take an offered attempt, and seconds between two checks.
 TAKE_S: Final = 10.0
@@ -108,7 +106,7 @@ class KeptAllocations:
         name = job_name(submission.installation, submission.key.uid)
         for row in self._queue.jobs(name):
             if row.id == allocation.job and not row.component:
-                self._rename(row, str(submission.key))
+                self._rename(row, compose_comment(submission.key, submission.owner))
         return TakenAllocation(allocation.job, key.attempt)
 
     def keeps(self, folder: AttemptFolder) -> bool:
@@ -148,7 +146,8 @@ class KeptAllocations:
         if not self.goes_on(folder):
             return False
         taker = _read_taker(folder)
-        self._rename(row, str(AttemptKey(key.uid, taker)) if taker else f"{key}{MARK}")
+        shown_key = AttemptKey(key.uid, taker) if taker else key
+        self._rename(row, compose_comment(shown_key, owner_of(row.comment), is_kept=not taker))
         return True
 
     def _rename(self, row: SlurmJob, comment: str) -> None:
@@ -237,21 +236,6 @@ class KeptAllocations:
                 self._queue.cancel(allocation.job)
 
 
-def key_of(comment: str) -> AttemptKey | None:
-    """Parse the attempt in a Slurm job's comment; None: the comment names no attempt."""
-    uid, _, attempt = comment.removesuffix(MARK).partition("/")
-    is_key = uid.isdecimal() and attempt.isdecimal() and len(comment) <= _KEY_MAX
-    return AttemptKey(int(uid), int(attempt)) if is_key else None
-
-
-def is_job_of(comment: str, key: AttemptKey, kept_from: int) -> bool:
-    """Return whether a Slurm job with this comment runs an attempt, or was kept for it."""
-    comment_key = key_of(comment)
-    if comment_key is None:
-        return False
-    return comment_key == key or (kept_from > 0 and comment_key.uid == key.uid)
-
-
 def describe(kept_from: int, job: str) -> str:
     """Describe the kept allocation that an attempt runs in; empty: the attempt has its own."""
     if not kept_from:
@@ -261,9 +245,8 @@ def describe(kept_from: int, job: str) -> str:
 
 def hash_request(submission: Submission) -> str:
     """Return a hash of the request to Slurm, without the values that differ between attempts."""
-    normalized = replace(
-        submission, key=AttemptKey(submission.key.uid, 0), folder="", minutes=None, exclude=()
-    )
+    key = AttemptKey(submission.key.uid, 0)
+    normalized = replace(submission, key=key, owner="", folder="", minutes=None, exclude=())
     return hashlib.sha256("\0".join(sbatch_words(normalized)).encode()).hexdigest()[:_DIGITS]
 
 

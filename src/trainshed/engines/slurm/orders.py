@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from trainshed.engines.attempt_table import AttemptTable
-from trainshed.engines.slurm import attempt_files, holding, states
+from trainshed.engines.slurm import attempt_files, comments, states
 from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.holding import KeptAllocations
 from trainshed.engines.slurm.parse import SlurmJob
@@ -156,7 +156,7 @@ class Orders:
     def _sweep(self, rows: Mapping[str, Sequence[SlurmJob]]) -> None:
         """Add orders from before this server's start, and orders for jobs of ended attempts."""
         for job, parts in rows.items():
-            key = holding.key_of(parts[0].comment)
+            key = comments.key_of(parts[0].comment)
             if key is None or states.state_of(parts) in OVER:
                 continue
             with suppress(OSError, ValueError, EngineFault):

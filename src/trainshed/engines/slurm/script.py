@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from trainshed.engines.slurm.comments import compose_comment
 from trainshed.engines.slurm.shape import JobShape, ShapePart
 from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record.spec import StepRule
@@ -41,6 +42,8 @@ class Submission:
     script: str
     python: str
     archive: str
+    owner: str = ""
+    """Whose the job is, for its comment."""
     minutes: int | None = None
     gres_of: tuple[str, ...] = ()
     """Slurm's word for the GPUs of each part, in the order of the parts."""
@@ -93,7 +96,7 @@ def _component_options(submission: Submission, number: int = 0) -> Iterator[str]
     name = job_name(submission.installation, submission.key.uid)
     # components of one name would wait for each other as singletons
     yield f"--job-name={name}" if not number else f"--job-name={name}.{number}"
-    yield f"--comment={submission.key}"
+    yield f"--comment={compose_comment(submission.key, submission.owner)}"
     yield "--dependency=singleton"
     if submission.minutes is not None:
         yield f"--time={submission.minutes}"

@@ -18,7 +18,7 @@ from typing import Final
 from trainshed.engines import spool
 from trainshed.engines.base import JobNeeds
 from trainshed.engines.container_runtime import Runtime
-from trainshed.engines.slurm import attempt_files, holding, judge, script
+from trainshed.engines.slurm import attempt_files, comments, holding, judge, script
 from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.attempt_files import Placing, SpoolRecord
 from trainshed.engines.slurm.commands import SlurmAway
@@ -168,7 +168,7 @@ class Submitter:
     def _find_job(self, key: AttemptKey) -> str:
         """Find the job that a killed server has submitted without storing its number; "": none."""
         rows = self._queue.jobs(script.job_name(self._installation, key.uid))
-        return next((row.id for row in rows if row.comment == str(key)), "")
+        return next((row.id for row in rows if comments.key_of(row.comment) == key), "")
 
     @contextmanager
     def _submitting(self, key: AttemptKey) -> Iterator[int]:
@@ -205,6 +205,7 @@ class Submitter:
         limit = claim.running_s_max
         return Submission(
             key=key,
+            owner=comments.describe_owner(claim.project, plan.title, plan.creator),
             installation=self._installation,
             shape=shape,
             folder=self._spool.folder_on_nodes(key).path,

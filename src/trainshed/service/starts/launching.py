@@ -213,7 +213,8 @@ class Launching:
             self._make_files(spec, site, attempt_engine)
         except UsageFault as fault:
             raise EngineFault(str(fault)) from fault
-        return plan
+        title = record.job.spec.display_name or record.job.job_id
+        return replace(plan, title=title, creator=record.creator)
 
     def preview(self, job: UnstoredJob, place: SeatsOrClaim) -> LaunchPlan:
         """Compose the plan of a job's first attempt; stores nothing and makes no file of the job.
