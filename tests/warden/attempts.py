@@ -162,10 +162,11 @@ class Launchers:
         **more,
     ) -> Attempt:
         folder = self.folder(key)
-        tasks = len(plan.replicas)
-        spec = compose.spec_of(
-            plan, key, folder, steps=steps or (step(self.archive, 0, tasks, python),), **more
-        )
+        count = len(plan.replicas)
+        if steps is None:  # as engines do: a launcher runs a single replica itself
+            steps = (step(self.archive, 0, count, python),) if count > 1 else ()
+        prepare = (python, "-I", "-S", self.archive, "prepare")
+        spec = compose.spec_of(plan, key, folder, steps=steps, prepare=prepare, **more)
         compose.write(folder, spec._replace(settle_s=DEADLINE_S))  # the machine may be busy
         if plan_text is not None:
             Path(folder.plan).write_text(plan_text)

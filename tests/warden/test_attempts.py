@@ -156,7 +156,8 @@ def test_what_stands_for_addresses_becomes_those_that_the_wardens_have(launchers
     assert values["OTHER"] == "x127.0.0.1y 14000000100 4999999999"
 
 
-def test_an_environment_and_a_command_arrive_byte_for_byte(launchers):
+@pytest.mark.parametrize("owner", ["warden", "launcher"])
+def test_an_environment_and_a_command_arrive_byte_for_byte(launchers, owner):
     odd = {
         "QUOTES": "a'b\"c`d", "DOLLAR": "$HOME ${PATH} $(id)", "LINES": "a\nb\r\n\tc\\n",
         "WORDS": "Grüße 世界 🚀", "LONG": "x" * 100_000, "EMPTY": "",
@@ -176,6 +177,7 @@ def test_an_environment_and_a_command_arrive_byte_for_byte(launchers):
             "CUDA_VISIBLE_DEVICES": "2,3", "TMPDIR": str(launchers.root), "TZ": "UTC",
         },
         keeps=KEEPS,
+        steps=(step(launchers.archive, 0, 1),) if owner == "warden" else (),
     )  # fmt: skip
     assert attempt.ended().outcome.exit_code == 0, attempt.words()
     env, argv = json.loads(Path(path).read_text())

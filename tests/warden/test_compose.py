@@ -83,9 +83,9 @@ def test_a_program_without_an_image_stands_where_its_plan_or_its_warden_does():
     assert spec_of(None).replicas[0].cwd == ""
 
 
-def test_wardens_need_either_steps_or_a_port():
-    with pytest.raises(ValueError, match="the port must be given"):
-        spec_of(None, port=0)
+def test_wardens_of_several_replicas_need_either_steps_or_a_port():
+    with pytest.raises(ValueError, match="the port or the steps must be given for 2 replicas"):
+        compose.spec_of(plan_of(None, None), KEY, FOLDER)
     assert spec_of(None).remote.steps == ()
     assert spec_of(None).remote.port == 61100
 

@@ -14,7 +14,7 @@ from trainshed.launch.directories import trial_folder, under
 from trainshed.launch.names import role_word
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
-from trainshed.model.launch_plan import PYTHON_WORD
+from trainshed.model.python_word import PYTHON_WORD
 from trainshed.model.roles import Dialect, Role
 
 #: The argument with the job directory; Vertex has AIP_* instead.

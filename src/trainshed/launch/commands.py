@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.launch.site import ProgramSite
-from trainshed.model.launch_plan import PYTHON_WORD
+from trainshed.model.python_word import PYTHON_WORD
 from trainshed.model.roles import Role
 
 #: The words after the interpreter that start a reducer.  With -P Python searches modules in its own

@@ -8,7 +8,7 @@ Kubernetes' training operators still do.
 import enum
 
 from trainshed.lifecycle.events import GaveUp, RestartGranted
-from trainshed.model.attempt import SIGNAL_BASE
+from trainshed.model.exit_status import SIGNAL_BASE
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets, Cause, Restarts
 

@@ -7,6 +7,7 @@ for days, so this module imports little: named tuples, where the rest of the mod
 import enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Optional
 
+from trainshed.model.exit_status import SIGNAL_BASE
 from trainshed.model.roles import Role
 
 if TYPE_CHECKING:
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from trainshed.model.reduction_report import ReductionReport
     from trainshed.model.resources import Seat
     from trainshed.model.step_times import StepTimes
-
-#: A shell adds this to the number of the signal that ended a program.
-SIGNAL_BASE: Final = 128
 
 
 class AttemptKey(NamedTuple):

@@ -12,8 +12,6 @@ from trainshed.model.attempt import MetricsPlan
 from trainshed.model.network import NetworkLayout
 from trainshed.model.roles import Role
 
-#: The first word of a command that stands for the interpreter of the job's environment.
-PYTHON_WORD: Final = "python"
 #: The variables that hide the GPUs of a machine from a program.
 NO_GPUS: Final[Mapping[str, str]] = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
 

@@ -11,7 +11,8 @@ import signal
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from trainshed.model.attempt import SIGNAL_BASE, ReplicaExit
+from trainshed.model.attempt import ReplicaExit
+from trainshed.model.exit_status import SIGNAL_BASE
 from trainshed.model.exits import describe_exit, signal_name
 from trainshed.model.roles import Role
 

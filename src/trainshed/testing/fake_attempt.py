@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trainshed.model.attempt import (
-    SIGNAL_BASE,
     AttemptKey,
     Hang,
     Loss,
@@ -16,6 +15,7 @@ from trainshed.model.attempt import (
     ReplicaExit,
     Report,
 )
+from trainshed.model.exit_status import SIGNAL_BASE
 from trainshed.model.explanation import Explanation
 from trainshed.model.reduction_report import ReductionReport
 from trainshed.model.resources import Seat

@@ -20,7 +20,8 @@ from typing import Final
 import trainshed_trainer
 from trainshed.engines.base import OutputSink
 from trainshed.model import trainer_contract
-from trainshed.model.attempt import SIGNAL_BASE, Outcome
+from trainshed.model.attempt import Outcome
+from trainshed.model.exit_status import SIGNAL_BASE
 from trainshed.model.faults import EngineFault
 from trainshed.model.job import JobSpec, ReplicaGroup
 from trainshed.model.launch_plan import NO_GPUS

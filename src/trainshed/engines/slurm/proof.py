@@ -32,7 +32,8 @@ from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.states import OVER, SlurmState
 from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.warden.protocol import ENDS_PROCESSES
-from trainshed.model.attempt import SIGNAL_BASE, AttemptKey, Loss, Outcome
+from trainshed.model.attempt import AttemptKey, Loss, Outcome
+from trainshed.model.exit_status import SIGNAL_BASE
 from trainshed.model.explanation import Explanation, Reason
 
 #: The number of answers in a row without a job after which Slurm no longer knows the job.

@@ -183,4 +183,13 @@ def _step_beside(submission: Submission, number: int, part: ShapePart) -> StepRu
 
 def _warden_command(submission: Submission, first: int) -> Sequence[str]:
     task = ("task", "--first", str(first), "--rank-variable", "SLURM_PROCID")
-    return (submission.python, "-I", "-S", submission.archive, *task)
+    return (*_archive_words(submission), *task)
+
+
+def prepare_words(submission: Submission) -> Sequence[str]:
+    """Compose the command with which a launcher installs the packages of its only replica."""
+    return (*_archive_words(submission), "prepare")
+
+
+def _archive_words(submission: Submission) -> Sequence[str]:
+    return (submission.python, "-I", "-S", submission.archive)

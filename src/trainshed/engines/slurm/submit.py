@@ -250,7 +250,9 @@ class Submitter:
             plan,
             submission.key,
             self._spool.folder_on_nodes(submission.key),
-            steps=script.steps(submission),
+            # the launcher itself runs a single replica
+            steps=script.steps(submission) if len(plan.replicas) > 1 else (),
+            prepare=script.prepare_words(submission),
             grace_s=options.grace_s,
             hang=HangRule(after_s=options.hang_s, stacks=options.hang_stacks),
             log=LogRule(options.log_bytes_per_s_max, options.log_bytes_max),

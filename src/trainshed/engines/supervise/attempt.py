@@ -7,9 +7,9 @@ to stop may arrive at any step.
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from trainshed.engines.isolation.mounts import write_resolver
 from trainshed.engines.network.rule import RESOLVER, NetworkRule
@@ -91,6 +91,17 @@ class Ending(Protocol):
 
 #: Creates the replicas of an attempt on other machines, and the object that ends them.
 RemoteFactory = Callable[[RemoteContext], tuple[Gang, Ending]]
+#: Completes the spec of a folder with what its node knows and with the answer of its preparer; the
+#: answer is empty without a preparer.  Raises OSError or ValueError.
+Completer = Callable[[AttemptSpec, AttemptFolder, Mapping[str, Any]], AttemptSpec]
+
+
+class LauncherFunctions(NamedTuple):
+    """The functions with which the launcher of a cluster differs from a supervisor."""
+
+    make_remote: RemoteFactory
+    complete: Completer
+    """Completes the only replica of an attempt without wardens."""
 
 
 class Attempt:
@@ -106,7 +117,7 @@ class Attempt:
         tree: ProcessTree,
         log: SegmentWriter,
         descriptors: tuple[int, int],
-        make_remote: RemoteFactory | None = None,
+        launcher: LauncherFunctions | None = None,
     ) -> None:
         """Start no process; the first ``advance`` does that."""
         self._loop = loop
@@ -115,7 +126,8 @@ class Attempt:
         self._tree = tree
         self._log = log
         self._descriptors = descriptors
-        self._step: Callable[[], bool] = self._await_wardens if make_remote else self._run_preparer
+        self._step: Callable[[], bool] = self._run_preparer
+        self._complete = complete_from_answer if launcher is None else launcher.complete
         self._job_end: JobEnd | None = None
         self._order: Order | None = None
         self._preparer: Preparer | None = None
@@ -128,7 +140,13 @@ class Attempt:
         self.replicas: Gang
         self._ending: Ending
         self._network: AttemptNetwork | None = None
-        if make_remote is None:
+        if launcher is not None and spec.has_wardens:
+            self._step = self._await_wardens
+            context = RemoteContext(
+                loop, self.children, self.output, folder, spec, descriptors, self.obey
+            )
+            self.replicas, self._ending = launcher.make_remote(context)
+        else:
             if spec.network is not None:
                 self._network = self._create_network(spec.network)
                 self._step = self._set_up_network
@@ -137,11 +155,6 @@ class Attempt:
             )
             self.replicas = local_replicas
             self._ending = Teardown(loop, folder, local_replicas, self.output.note)
-        else:
-            context = RemoteContext(
-                loop, self.children, self.output, folder, spec, descriptors, self.obey
-            )
-            self.replicas, self._ending = make_remote(context)
         self._judge = Judge(self.replicas, self.output)
         self.watching: Watching | None = None
         self._cleanup = Cleanup(loop, self.children, folder.path, self.output.note, descriptors)
@@ -222,14 +235,15 @@ class Attempt:
         """Run the preparer, if the attempt needs one, and read its answer."""
         if self._preparer is None:
             if self.spec.prepare is None or self._order is not None:
-                return self._go_to(self._start_replicas)
+                return self._complete_spec({})
             self._preparer = self._start_preparer(self.spec.prepare)
         if not self._preparer.has_ended:
             return False
         self._locks = self._preparer.locks
-        if self._order is None:
-            self._complete_spec(self._preparer)
-        return self._go_to(self._start_replicas)
+        answer, fault = self._preparer.read_answer()
+        if answer is None:
+            self._end = end_with_fault(fault)._replace(lost=self._preparer.is_worth_another_try)
+        return self._complete_spec(answer or {})
 
     def _start_preparer(self, argv: Sequence[str]) -> "Preparer":
         """Start the preparer; import its module only for attempts that need it."""
@@ -251,16 +265,17 @@ class Attempt:
             self._network.enter_hub()
             processes.die_with_parent(parent)  # the kernel clears it on entering a user namespace
 
-    def _complete_spec(self, preparer: "Preparer") -> None:
-        """Complete the spec with the preparer's answer; without one, set the end."""
-        answer, fault = preparer.read_answer()
-        if answer is None:
-            self._end = end_with_fault(fault)._replace(lost=preparer.is_worth_another_try)
-            return
-        try:
-            self.spec = self.spec.completed(answer)
-        except ValueError as error:
-            self._end = end_with_fault(f"cannot read the preparer's answer: {error!r}")
+    def _complete_spec(self, answer: Mapping[str, Any]) -> bool:
+        """Complete the spec and go on, unless the attempt is to end."""
+        if self._order is None and self._end is None:
+            try:
+                self.spec = self._complete(self.spec, self._folder, answer)
+            except ValueError as error:
+                self._end = end_with_fault(f"cannot read the preparer's answer: {error!r}")
+            except OSError as error:
+                fault = f"cannot complete the replica on {os.uname().nodename}: {error}"
+                self._end = end_with_fault(fault)._replace(lost=True)  # the machine's fault
+        return self._go_to(self._start_replicas)
 
     def _start_replicas(self) -> bool:
         """Start all replicas; after a fault or an order to stop, end the attempt instead."""
@@ -391,6 +406,13 @@ class Attempt:
     def _note_output(self, index: int) -> None:
         if self.watching is not None:
             self.watching.wrote(index)
+
+
+def complete_from_answer(
+    spec: AttemptSpec, _folder: AttemptFolder, answer: Mapping[str, Any]
+) -> AttemptSpec:
+    """Complete a spec on this machine (``Completer``); without a preparer, it is complete."""
+    return spec if spec.prepare is None else spec.completed(answer)
 
 
 def _do_nothing() -> None:

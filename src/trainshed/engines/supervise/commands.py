@@ -7,11 +7,14 @@ and the packages of its node.
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Union
+from typing import TYPE_CHECKING, NamedTuple, Union
 
 from trainshed.engines.supervise.record.spec import ReplicaSpec
-from trainshed.model.launch_plan import PYTHON_WORD, ReplicaPlan
+from trainshed.model.python_word import PYTHON_WORD
 from trainshed.model.roles import Role
+
+if TYPE_CHECKING:
+    from trainshed.model.launch_plan import ReplicaPlan
 
 
 class ReplicaCommand(NamedTuple):
@@ -22,7 +25,7 @@ class ReplicaCommand(NamedTuple):
 
 
 def compose_command(
-    replica: Union[ReplicaPlan, ReplicaSpec],
+    replica: "Union[ReplicaPlan, ReplicaSpec]",
     *,
     python: str = PYTHON_WORD,
     packages: Sequence[str] = (),

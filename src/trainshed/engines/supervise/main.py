@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
-from trainshed.engines.supervise.attempt import Attempt, RemoteFactory
+from trainshed.engines.supervise.attempt import Attempt, LauncherFunctions
 from trainshed.engines.supervise.judging import STOPPED_EARLY, end_with_fault
 from trainshed.engines.supervise.kernel import kill
 from trainshed.engines.supervise.kernel.kill import ProcessTree, open_process_tree
@@ -70,12 +70,11 @@ _SPARE_BYTES: Final = 1 << 18
 _MAINTENANCE, _OVER, _TIMEOUT = "maintenance", "end", "timeout"
 
 
-def main(path: str, make_remote: RemoteFactory | None = None) -> int:
+def main(path: str, launcher: LauncherFunctions | None = None) -> int:
     """Run the attempt of a folder, unless it has already begun; or run the fork server.
 
     ``path`` is the folder; or ``specs.SUPERVISOR``, if the variable ``specs.FOLDER`` names the
-    folder; or ``specs.FORK_SERVER``.  ``make_remote`` creates the replicas of an attempt on other
-    machines.
+    folder; or ``specs.FORK_SERVER``.  ``launcher``: this process is the launcher of a cluster.
     """
     close_inherited()
     if path == specs.SUPERVISOR:
@@ -84,7 +83,7 @@ def main(path: str, make_remote: RemoteFactory | None = None) -> int:
         from trainshed.engines.supervise.helpers import fork_server  # noqa: PLC0415 - imports much
 
         return fork_server.serve(main)
-    has_reaper = make_remote is None and not is_tethered() and not kill.find_box_strategy()
+    has_reaper = launcher is None and not is_tethered() and not kill.find_box_strategy()
     reaper = fork_below_reaper() if has_reaper else None
     wake = wake_on_signals()
     folder = AttemptFolder(path)
@@ -95,7 +94,7 @@ def main(path: str, make_remote: RemoteFactory | None = None) -> int:
     if order is not None and order.lost:
         os.ftruncate(lock, 0)  # the server gave up the attempt: erase the id of this supervisor
         return 0
-    _Supervisor(folder, lock, wake, reaper, make_remote).run()
+    _Supervisor(folder, lock, wake, reaper, launcher).run()
     return 0
 
 
@@ -106,11 +105,11 @@ class _Supervisor:
         lock: int,
         wake: int,
         reaper: Identity | None,
-        make_remote: RemoteFactory | None,
+        launcher: LauncherFunctions | None,
     ) -> None:
         self._folder = folder
-        self._make_remote = make_remote
-        self._actor = "the local engine" if make_remote is None else "the launcher"
+        self._launcher = launcher
+        self._actor = "the local engine" if launcher is None else "the launcher"
         self._reaper = reaper
         self._lock = lock
         self._loop = Loop()
@@ -183,7 +182,7 @@ class _Supervisor:
             tree=tree,
             log=log,
             descriptors=raise_descriptor_limit(),
-            make_remote=self._make_remote,
+            launcher=self._launcher,
         )
         for note in (*spec.notes, *tree.remarks):
             attempt.output.note(note)
@@ -192,7 +191,7 @@ class _Supervisor:
         if is_tethered():
             self._tether = OrderChannel(self._loop, attempt.obey, log.forget_reader)
         self._advance(attempt)
-        has_socket = self._tether is None and self._make_remote is None
+        has_socket = self._tether is None and self._launcher is None
         control = self._open_control(attempt) if has_socket else None
         self._limit_time(attempt)
         self._poll_order_file()
@@ -316,7 +315,7 @@ def _open_tree(spec: AttemptSpec) -> ProcessTree:
     if spec.prepare is not None:
         limits.append(limits[0])  # programs that build packages get the first replica's limits
     name = f"{spec.uid}-{spec.attempt}"
-    if spec.remote is not None:  # the replicas run on other nodes, and the cluster makes the boxes
+    if spec.remote is not None:  # the cluster makes the boxes
         return open_process_tree(name, 1, mark=spec.mark, allow=kill.WITHOUT_BOXES)
     return open_process_tree(name, len(limits), limits, mark=spec.mark)
 
@@ -324,10 +323,11 @@ def _open_tree(spec: AttemptSpec) -> ProcessTree:
 def _order_by_signal(spec: AttemptSpec) -> Order:
     """Return the order that a signal to end means if the folder has no order.
 
-    In a container, the signal comes from the cluster, as the signals to wardens do.
+    A launcher in a container, or with the only replica, gets the cluster's signal first; wardens
+    that steps have started report it to their launcher.
     """
-    is_in_container = spec.remote is not None and not spec.remote.steps
-    message = f"{os.uname().nodename} {ENDS_PROCESSES}" if is_in_container else ""
+    gets_signal_first = spec.remote is not None and not spec.remote.steps
+    message = f"{os.uname().nodename} {ENDS_PROCESSES}" if gets_signal_first else ""
     return Order(spec.grace_s, _MAINTENANCE, message)
 
 

@@ -52,7 +52,7 @@ class Watching:
         self._hangs: HangWatch | None = None
         self._checkpoints: CheckpointWatch | None = None
         self._roots = (folder.job, spec.buckets)
-        if spec.checkpoints and spec.remote is None:  # inotify sees only this machine
+        if spec.checkpoints and not spec.has_wardens:  # inotify sees only this machine
             self._checkpoints = CheckpointWatch(spec.checkpoints, self._roots)
             if self._checkpoints.fileno() >= 0:
                 loop.on_readable(self._checkpoints, self._handle_opened_files)

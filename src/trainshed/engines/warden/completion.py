@@ -5,15 +5,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from trainshed.engines.processes.mark import read_environment
 from trainshed.engines.processes.variables import select_for_programs
 from trainshed.engines.supervise.commands import compose_command
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.spec import OWN_CONTAINER, ReplicaSpec
-from trainshed.engines.warden import images, loader_variables, program_files
+from trainshed.engines.warden import program_files
 from trainshed.engines.warden.protocol import LAUNCHER
 from trainshed.model import trainer_contract
-from trainshed.model.launch_plan import PYTHON_WORD
+from trainshed.model.python_word import PYTHON_WORD
 
 #: Variables that name the devices of a program; values of the cluster override values of the plan.
 _DEVICES: Final = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
@@ -37,7 +36,8 @@ def complete_replica(
     """Add the variables, the interpreter and the packages of a node.
 
     ``task`` is the task of the warden, ``node`` the environment of the warden, ``folder`` the
-    folder that the warden and the program share.
+    folder that the warden and the program share.  For the only replica of a launcher, all three are
+    those of the launcher.
     """
     files = _list_files(replica, task, folder)
     replica = replica._replace(cwd=replica.cwd or os.getcwd())
@@ -45,7 +45,9 @@ def complete_replica(
         own_env = drop_variables(node, task["drops"])
         return replica._replace(env={**own_env, **replica.env, **files})
     if replica.container:
-        return images.complete(replica, node, {**select_devices(node), **files}, folder.path)
+        from trainshed.engines.warden import images  # noqa: PLC0415 - only images need it
+
+        return images.complete(replica, node, {**select_devices(node), **files}, folder.shared)
     inherited = select_inherited(node, task["keeps"], task["unset"], task["drops"])
     command = compose_command(
         replica,
@@ -79,17 +81,6 @@ def drop_variables(node: Mapping[str, str], drops: Sequence[str]) -> dict[str, s
 def select_devices(node: Mapping[str, str]) -> dict[str, str]:
     """Select the variables of a node that name the devices of a program."""
     return {name: node[name] for name in _DEVICES if name in node}
-
-
-def read_own_environment() -> dict[str, str]:
-    """Return the variables with which this process was started.
-
-    ``os.environ`` may have one more: Python sets LC_CTYPE if no variable names a locale.
-    """
-    entries = (entry.partition(b"=") for entry in read_environment(os.getpid()) if entry)
-    env = {os.fsdecode(name): os.fsdecode(text) for name, _, text in entries}
-    loader_variables.show_variables(env)
-    return env
 
 
 def compose_interpreter() -> tuple[str, ...]:

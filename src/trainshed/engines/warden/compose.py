@@ -1,7 +1,7 @@
-"""Composes the spec of an attempt whose replicas run on other machines, for its launcher.
+"""Composes the spec of an attempt on a cluster, for its launcher.
 
-Either commands of the plan start a warden for every replica, or the cluster starts every warden, as
-the first process of its replica's container.
+Either commands of the plan start a warden for every replica; or the cluster starts every warden, as
+the first process of its replica's container; or the launcher runs the only replica itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,8 @@ from trainshed.engines.warden import images, marks
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault
-from trainshed.model.launch_plan import PYTHON_WORD, ContainerPlan, LaunchPlan, ReplicaPlan
+from trainshed.model.launch_plan import ContainerPlan, LaunchPlan, ReplicaPlan
+from trainshed.model.python_word import PYTHON_WORD
 
 #: Further variables of a node that programs get: the usable GPUs, and the temporary folder.
 KEEPS: Final = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
@@ -57,6 +58,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     relax_pins: bool = False,
     runtime: Runtime | None = None,
     hold_s: float = 0.0,
+    prepare: Sequence[str] = (),
 ) -> AttemptSpec:
     """Compose the spec of a plan; its paths are valid on the nodes.
 
@@ -64,7 +66,9 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     ends by itself, ``runtime`` is the runtime for images on the nodes.
 
     Without steps, ``port`` is the port of the launcher, and every replica runs in its warden's own
-    container, which has the mounts of the plan; its image must be one with a command.
+    container, which has the mounts of the plan; its image must be one with a command.  Without
+    both, the launcher runs the only replica; ``prepare`` is the command that installs the packages
+    on its node.
 
     Raises ValueError if the steps and the replicas do not match, EngineFault if there is no runtime
     or no command for an image.
@@ -89,14 +93,15 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         drops=tuple(drops),
         has_shared_folder=has_shared_folder,
     )
-    if steps:
-        replicas = _compose_beside_wardens(plan, key, folder, runtime)
-    else:
+    if port and not steps:
         replicas = _compose_in_containers(plan, key, folder)
+    else:
+        replicas = _compose_on_nodes(plan, key, folder, runtime)
     return attempt_of(
         key,
         plan,
         replicas,
+        prepare=prepare if remote.packages and not remote.has_wardens else None,
         notes=notes,
         warnings=warnings,
         hang=hang,
@@ -114,8 +119,10 @@ def write(folder: AttemptFolder, spec: AttemptSpec) -> None:
 
 def _check_steps(steps: Sequence[StepRule], port: int, replicas: int) -> None:
     if not steps:
-        if not port:
-            raise ValueError("the port must be given if no step starts wardens, got 0")
+        if not port and replicas > 1:
+            raise ValueError(
+                f"the port or the steps must be given for {replicas} replicas, got neither"
+            )
         return
     indexes = sorted(
         index for step in steps for index in range(step.first, step.first + step.tasks)
@@ -126,10 +133,10 @@ def _check_steps(steps: Sequence[StepRule], port: int, replicas: int) -> None:
         )
 
 
-def _compose_beside_wardens(
+def _compose_on_nodes(
     plan: LaunchPlan, key: AttemptKey, folder: AttemptFolder, runtime: Runtime | None
 ) -> tuple[ReplicaSpec, ...]:
-    """Compose the replicas of wardens that steps start on nodes."""
+    """Compose the replicas that wardens, or the launcher, run on nodes."""
     return tuple(
         _compose_replica(plan, key, folder, replica)
         if replica.container is None

@@ -26,7 +26,8 @@ from trainshed.engines.supervise.record.folder import (
 from trainshed.engines.supervise.record.observe import AttemptRecords
 from trainshed.engines.supervise.record.records import Ended
 from trainshed.files.beneath import PathBeneath
-from trainshed.model.attempt import SIGNAL_BASE, ReplicaExit
+from trainshed.model.attempt import ReplicaExit
+from trainshed.model.exit_status import SIGNAL_BASE
 
 HELD, NEXT, TAKEN, WITHDRAWN, RELEASE = "held", "next", "taken", "withdrawn", "release"
 CLAIM: Final = "claim"
@@ -165,4 +166,5 @@ def _exec_launcher(folder: AttemptFolder, run: Callable[..., object] = os.execv)
     os.chdir(folder.path)
     write_output_to(folder)
     archive = os.path.abspath(sys.argv[0])
-    run(sys.executable, [sys.executable, "-I", "-S", archive, "attempt", folder.path])
+    # the reaper of this launcher is that of the next one
+    run(sys.executable, [sys.executable, "-I", "-S", archive, "next", folder.path])

@@ -50,11 +50,13 @@ def complete(
     """Complete the command and the environment of a replica on its node.
 
     ``node`` is the environment of the node, ``local_env`` are variables for the program, ``folder``
-    is shared with the warden.  The command gets the variables of the node that apptainer needs;
-    the program gets only those of the job and ``local_env``.
+    is shared with the warden, or with the launcher.  The command gets the variables of the node
+    that apptainer needs; the program gets only those of the job and ``local_env``.
     """
     argv = list(replica.argv)
-    argv[argv.index(PRIVATE)] = mount(Bind(folder, folder))
+    private, at = mount(Bind(folder, folder)), argv.index(PRIVATE)
+    # a launcher shares a folder of the attempt, which is mounted already
+    argv[at - 1 : at + 1] = () if private in argv else ("--mount", private)
     mark = replica.env.get(trainer_contract.JOB)
     inside = variables(replica.container, {**replica.env, **local_env})
     outside = {**client_env(node), **({trainer_contract.JOB: mark} if mark else {})}

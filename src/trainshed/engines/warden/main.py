@@ -1,6 +1,10 @@
 """Runs the archive as a launcher, as a warden, or as the preparer of a node's packages.
 
+Launchers of a cluster with steps, and wardens, run below a reaper, which is forked before most
+imports: it lives as long as the attempt.
+
 warden.pyz attempt FOLDER [CLAIM]
+warden.pyz next FOLDER
 warden.pyz task --first N --rank-variable NAME [--dial-s SECONDS]
 warden.pyz prepare
 """
@@ -10,11 +14,12 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from trainshed.engines.warden import loader_variables
+from trainshed.engines.warden import below_reaper, loader_variables
 
 _USAGE: Final = 2
 #: Lengths of the arguments that run an attempt: the word, a folder, and perhaps a claim.
 _ATTEMPT_LENGTHS: Final = (2, 3)
+_NEXT_LENGTH: Final = 2
 _STATUS_MAX: Final = 255
 #: The umask of a launcher: only its user can read its files.
 _PRIVATE: Final = 0o077
@@ -25,6 +30,8 @@ def main(argv: Sequence[str]) -> int:
     loader_variables.show_variables(os.environ)
     if len(argv) in _ATTEMPT_LENGTHS and argv[0] == "attempt":
         return _run_attempt(*argv[1:])
+    if len(argv) == _NEXT_LENGTH and argv[0] == "next":
+        return _run_batch_step(argv[1])
     if argv and argv[0] == "task":
         return _run_task(argv[1:])
     if list(argv) == ["prepare"]:
@@ -32,27 +39,39 @@ def main(argv: Sequence[str]) -> int:
 
         return prepare.main()
     program = argv[0] if argv else "none"
-    return _refuse(f"the first argument must be attempt, task or prepare, got {program}")
+    return _refuse(f"the first argument must be attempt, next, task or prepare, got {program}")
 
 
 def _run_attempt(folder: str, claim: str | None = None) -> int:
     """Run the attempt of a folder as its launcher.
 
     ``claim``: create the claim of the attempt with this text first, and start nothing if the claim
-    exists.  None: the caller has the claim.
+    exists.  None: the batch script that has started this process has the claim.
     """
-    if claim is not None and not _claim(folder, claim):
-        return 0
+    if claim is None:
+        below_reaper.fork_launcher()
+        return _run_batch_step(folder)
+    return _run_launcher(folder) if _claim(folder, claim) else 0
+
+
+def _run_batch_step(folder: str) -> int:
+    """Run the attempt of a folder as a batch step, whose exit status is that of the attempt."""
+    _run_launcher(folder)
+    return _read_status(folder)
+
+
+def _run_launcher(folder: str) -> int:
+    """Run the attempt of a folder, and the next attempt if the cluster's nodes are kept for it."""
     from trainshed.engines.supervise import main as supervisor  # noqa: PLC0415 - for a launcher
-    from trainshed.engines.warden import teardown  # noqa: PLC0415 - for a launcher
+    from trainshed.engines.warden import own_replica  # noqa: PLC0415 - for a launcher
 
     devnull = os.open(os.devnull, os.O_RDONLY)
     os.dup2(devnull, 0)
-    status = supervisor.main(folder, teardown.make)
+    status = supervisor.main(folder, own_replica.FUNCTIONS)
     from trainshed.engines.warden import hold  # noqa: PLC0415 - used after the attempt
 
     hold.run_next_attempt(folder)  # does not return if there is a next attempt
-    return _read_status(folder) if claim is None else status
+    return status
 
 
 def _read_status(folder: str) -> int:
@@ -88,19 +107,20 @@ def _claim(folder: str, text: str) -> bool:
 
 
 def _run_task(arguments: Sequence[str]) -> int:
-    from trainshed.engines.warden import dialing, warden  # noqa: PLC0415 - for a warden
-
     options = dict(zip(arguments[::2], arguments[1::2]))
     try:
         first = int(options.get("--first", "0"))
         rank = int(os.environ[options["--rank-variable"]])
-        dial_s = float(options.get("--dial-s", dialing.DIAL_S))
+        dial_s = float(options["--dial-s"]) if "--dial-s" in options else None
     except (KeyError, ValueError) as error:
         return _refuse(
             "--first and the variable of --rank-variable must be whole numbers, and --dial-s must "
             f"be a number, got {error!r}"
         )
-    return warden.main(first + rank, dial_s)
+    process = below_reaper.fork_warden()
+    from trainshed.engines.warden import warden  # noqa: PLC0415 - the reaper does not need it
+
+    return warden.main(first + rank, process, dial_s)
 
 
 def _refuse(message: str) -> int:

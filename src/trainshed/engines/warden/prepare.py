@@ -7,7 +7,8 @@ from typing import Any
 from trainshed.engines.environments import cache
 from trainshed.engines.supervise.helpers.preparer import REQUEST
 from trainshed.engines.supervise.helpers.preparing import FAILED, answer, installing, note, say
-from trainshed.engines.supervise.record.folder import read_json
+from trainshed.engines.supervise.record import spec as specs
+from trainshed.engines.supervise.record.folder import AttemptFolder, read_json
 from trainshed.files.caches import default_cache_dir
 from trainshed.model.codec import decode
 from trainshed.model.faults import EngineFault
@@ -17,10 +18,28 @@ from trainshed.model.launch_plan import Environment
 def main() -> int:
     """Install the packages that the request file names; send the answer to descriptor 3."""
     try:
-        _prepare(read_json(os.environ.pop(REQUEST)))
+        _prepare(_read_request(os.environ.pop(REQUEST)))
     except EngineFault as fault:
         return say(fault, FAILED)
     return 0
+
+
+def _read_request(path: str) -> dict[str, Any]:
+    """Read the request of a warden; or that of a launcher, whose request is its attempt's folder.
+
+    Raises OSError or ValueError.
+    """
+    if not os.path.isdir(path):
+        return dict(read_json(path))
+    rule = specs.read(AttemptFolder(path).plan).remote
+    if rule is None:
+        raise ValueError("the plan has no rules for a launcher")
+    return {
+        "packages": rule.packages,
+        "cache": rule.cache,
+        "package_bytes_max": rule.package_bytes_max,
+        "relax_pins": rule.relax_pins,
+    }
 
 
 def _prepare(request: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ def compose_task(spec: AttemptSpec, rule: RemoteRule, index: int, folder: str) -
         # empty: the warden cannot write there
         "folder": folder if rule.has_shared_folder else "",
         # whether the warden is the first process of its replica's container
-        "in_container": not rule.steps,
+        "in_container": rule.has_wardens and not rule.steps,
         "ports": [len(marks.ports), int(marks.rendezvous > 0)],
         "keeps": list(rule.keeps),
         "unset": list(rule.unset),

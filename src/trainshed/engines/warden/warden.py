@@ -16,23 +16,17 @@ from functools import partial
 from typing import Any, Final
 
 from trainshed.engines.processes import tree
-from trainshed.engines.processes.identity import Identity
 from trainshed.engines.supervise.ending import Teardown
 from trainshed.engines.supervise.kernel.kill import WITHOUT_BOXES, ProcessTree, open_process_tree
-from trainshed.engines.supervise.kernel.reaper import StatusSwitch, fork_below_reaper
-from trainshed.engines.supervise.kernel.signals import ENDING, close_inherited, wake_on_signals
+from trainshed.engines.supervise.kernel.signals import ENDING, wake_on_signals
 from trainshed.engines.supervise.kernel.spawn import raise_descriptor_limit
 from trainshed.engines.supervise.loop import Children, Loop
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order, write_json
 from trainshed.engines.supervise.record.spec import ReplicaSpec
 from trainshed.engines.supervise.replicas import Replicas
 from trainshed.engines.warden import protocol
-from trainshed.engines.warden.completion import (
-    NodePython,
-    complete_replica,
-    compose_interpreter,
-    read_own_environment,
-)
+from trainshed.engines.warden.below_reaper import WardenProcess
+from trainshed.engines.warden.completion import NodePython, complete_replica, compose_interpreter
 from trainshed.engines.warden.dialing import DIAL_S, dial, remove_secret
 from trainshed.engines.warden.duties import Duty, WardenFacts, list_due
 from trainshed.engines.warden.exit_status import FAILED, WardenEnd, choose_status
@@ -42,8 +36,8 @@ from trainshed.engines.warden.program_files import read_texts
 from trainshed.engines.warden.protocol import Channel
 from trainshed.engines.warden.repeat import write_error
 from trainshed.files.trees import remove_tree
-from trainshed.model.attempt import SIGNAL_BASE
 from trainshed.model.codec import decode, encode
+from trainshed.model.exit_status import SIGNAL_BASE
 
 _LOOK_S: Final = 0.1
 _LOOK_FOR_PARENT_S: Final = 2.0
@@ -58,37 +52,28 @@ _PRIVATE_FOLDER: Final = 0o700
 #: The umask of programs in containers: their group is the server's, which uses the same buckets.
 _SHARED_WITH_GROUP: Final = 0o002
 _MAINTENANCE, _OVER = "maintenance", "end"
-#: The pid of the first process of a container.
-_FIRST: Final = 1
 #: Seconds in which the reader of repeated output may read its end.
 _LAST_OUTPUT_S: Final = 0.5
 
 
-def main(index: int, dial_s: float = DIAL_S) -> int:
+def main(index: int, process: WardenProcess, dial_s: float | None = None) -> int:
     """Run the replica with this index in the plan; return the exit status.
 
-    ``dial_s`` is the time, in seconds, within which the launcher must answer.
+    ``dial_s`` is the time, in seconds, within which the launcher must answer; None: the default.
     """
-    close_inherited()
     devnull = os.open(os.devnull, os.O_RDONLY)
     os.dup2(devnull, 0)
-    own_env = read_own_environment()
-    if os.getpid() == _FIRST:
-        tree.hide_memory()  # programs in the container could read the secret in /proc/1/environ
-    parent = os.getppid()
-    switch = StatusSwitch()
-    reaper = fork_below_reaper(forwards_signals=True, switch=switch)
     tree.adopt_orphans(True)
     wake = wake_on_signals()
     try:
-        connection = dial(os.environ, dial_s, partial(_pause, wake))
+        connection = dial(os.environ, DIAL_S if dial_s is None else dial_s, partial(_pause, wake))
     except _Terminated as end:
         return SIGNAL_BASE + end.signum
     except (OSError, KeyError, ValueError) as error:
         write_error(f"{socket.gethostname()}: {error}")
         return FAILED
     remove_secret(os.environ)
-    return _Warden(index, connection, wake, _Parent(reaper, parent), own_env, switch).run()
+    return _Warden(index, connection, wake, process).run()
 
 
 class _Terminated(Exception):
@@ -112,10 +97,10 @@ def _pause(wake: int, seconds: float) -> None:
 class _Parent:
     """The process that started the warden's reaper."""
 
-    def __init__(self, reaper: Identity | None, parent: int) -> None:
-        self._reaper = reaper
+    def __init__(self, process: WardenProcess) -> None:
+        self._reaper = process.reaper
         self._own_parent = os.getppid()
-        self._parent = parent
+        self._parent = process.parent
 
     @property
     def is_gone(self) -> bool:
@@ -129,20 +114,14 @@ class _Parent:
 
 
 class _Warden:
-    def __init__(  # noqa: PLR0913, PLR0917 - the objects that a warden uses
-        self,
-        index: int,
-        connection: socket.socket,
-        wake: int,
-        parent: _Parent,
-        own_env: Mapping[str, str],
-        switch: StatusSwitch,
+    def __init__(
+        self, index: int, connection: socket.socket, wake: int, process: WardenProcess
     ) -> None:
         self._index = index
         self._wake = wake
-        self._parent = parent
-        self._own_env = own_env
-        self._switch = switch
+        self._parent = _Parent(process)
+        self._own_env = process.env
+        self._switch = process.switch
         self._loop = Loop()
         self._children = Children()
         self._channel = Channel(

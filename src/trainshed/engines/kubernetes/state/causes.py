@@ -18,7 +18,8 @@ from trainshed.engines.kubernetes.state.facts import (
     PodFacts,
 )
 from trainshed.engines.kubernetes.state.kueue import EVICTED
-from trainshed.model.attempt import SIGNAL_BASE, Loss
+from trainshed.model.attempt import Loss
+from trainshed.model.exit_status import SIGNAL_BASE
 
 #: The exit code of a program that was killed by SIGKILL.
 _KILLED: Final = SIGNAL_BASE + 9

@@ -16,9 +16,11 @@ from typing import Final, NoReturn
 
 from trainshed.engines.processes import identity, tree
 from trainshed.engines.processes.identity import Identity
-from trainshed.model.attempt import SIGNAL_BASE
+from trainshed.model.exit_status import SIGNAL_BASE
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: SIGUSR1 asks a launcher to read its stop order (``signals.LOOK``).
+_FORWARDED: Final = (*_ENDING, signal.SIGUSR1)
 _FIRST_PAUSE_S: Final = 0.005
 _PAUSE_S_MAX: Final = 1.0
 
@@ -76,12 +78,12 @@ def _reap_after(
     status = 0
     try:
         # the supervisor handles these signals, and gives its replicas their grace period
-        _handle_ending(partial(_forward, supervisor) if forwards_signals else signal.SIG_IGN)
+        _handle_signals(partial(_forward, supervisor) if forwards_signals else signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)  # the start of an archive blocks them
         wait_status = _wait_for(supervisor)
         if switch is not None and switch.is_on:
             status = _shell_status(os.waitstatus_to_exitcode(wait_status))
-        _handle_ending(signal.SIG_IGN)
+        _handle_signals(signal.SIG_IGN)
         pause_s = _FIRST_PAUSE_S
         while _kill_descendants():
             time.sleep(pause_s)
@@ -102,8 +104,8 @@ def _shell_status(code: int) -> int:
     return code if code >= 0 else SIGNAL_BASE - code
 
 
-def _handle_ending(handler: "Callable[[int, FrameType | None], object] | signal.Handlers") -> None:
-    for signum in _ENDING:
+def _handle_signals(handler: "Callable[[int, FrameType | None], object] | signal.Handlers") -> None:
+    for signum in _FORWARDED:
         signal.signal(signum, handler)
 
 

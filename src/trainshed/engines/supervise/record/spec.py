@@ -101,11 +101,14 @@ class ReplicaMarks(NamedTuple):
 
 
 class RemoteRule(NamedTuple):
-    """The rules for replicas on other machines, each owned by a warden (``engines.warden``)."""
+    """The rules for replicas on a cluster, each owned by a warden (``engines.warden``).
+
+    Without steps and port, the launcher runs the only replica itself, on its own node.
+    """
 
     steps: tuple[StepRule, ...]
-    """The commands that start the wardens; empty: the cluster starts every warden, as the first
-    process of its replica's container."""
+    """The commands that start the wardens; empty with a port: the cluster starts every warden, as
+    the first process of its replica's container."""
     marks: tuple[ReplicaMarks, ...]
     """One for each replica, in the order of the plan."""
     packages: Mapping[str, Any] = {}
@@ -135,6 +138,11 @@ class RemoteRule(NamedTuple):
     """Prefixes of the variables of a node that its programs never get."""
     has_shared_folder: bool = True
     """Whether wardens can write to the attempt's folder; otherwise only the launcher can."""
+
+    @property
+    def has_wardens(self) -> bool:
+        """Whether wardens run the replicas, not the launcher."""
+        return bool(self.steps or self.port)
 
 
 class AttemptSpec(NamedTuple):
@@ -166,7 +174,7 @@ class AttemptSpec(NamedTuple):
     buckets: str = ""
     """The folder of all buckets; programs of any job may write below it."""
     remote: Optional[RemoteRule] = None
-    """Set if the replicas run on other machines than their supervisor."""
+    """Set if a launcher runs the attempt on a cluster."""
     network: Optional[NetworkRule] = None
     """The network namespaces of the replicas; None: they have the network of the machine."""
 
@@ -174,6 +182,11 @@ class AttemptSpec(NamedTuple):
     def mark(self) -> str:
         """UID/ATTEMPT, which every process of the attempt has in its environment."""
         return f"{self.uid}/{self.attempt}"
+
+    @property
+    def has_wardens(self) -> bool:
+        """Whether the replicas run on other machines than their supervisor."""
+        return self.remote is not None and self.remote.has_wardens
 
     def completed(self, answer: Mapping[str, Any]) -> "AttemptSpec":
         """Return the spec with the replicas that its preparer has completed.  Raises ValueError."""
