@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.slurm_texts import NODES, PARTITIONS, SQUEUE
+from engines.slurm_texts import BOOTING, LIMITED, NODES, PARTITIONS, SQUEUE
 from trainshed.engines.slurm import nodes as nodes_
 from trainshed.engines.slurm import parse
 from trainshed.engines.slurm.nodes import ClusterState
@@ -58,6 +58,16 @@ def test_nodes_of_several_releases():
     assert n3.gres == {"nvidia_a100_80gb_pcie": 2, "h100": 8}
     assert (n3.cpus, n3.memory_mib) == (14, 64512)
     assert (n4.state, n4.gres) == (("DOWN", "*"), {"": 2})
+
+
+def test_all_releases_say_the_same_of_a_node_and_a_partition():
+    first, *others = parse.nodes(BOOTING)
+    assert others == [first, first]
+    assert first.state == ("MIXED", "CLOUD", "NOT_RESPONDING", "POWERING_UP")
+    assert first.gres == {"a100_1g.5gb": 2, "a100": 1}
+    main, *others = parse.partitions(LIMITED)
+    assert others == [main, main]
+    assert (main.minutes_max, main.nodes_max) == (24 * 60, None)
 
 
 def test_partitions():
