@@ -22,7 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from slurm.configuration import FREEZER, Settings, compose_files
+from slurm.configuration import FREEZER, Settings, compose_files, gpus_of
 
 DEADLINE_S = 60.0
 POLL_S = 0.05
@@ -269,11 +269,10 @@ class Cluster:
     def _make_folders(self) -> None:
         for name in ("bin", "run", "state", "spool", "log", "dev", "shared", "munge"):
             (self.folder / name).mkdir()
-        for number in range(sum(self.settings.gpus.values())):
-            os.mknod(self._device(number), 0o20666, NULL)
-
-    def _device(self, number: int) -> Path:
-        return self.folder / "dev" / f"nvidia{number}"
+        numbers = range(1, self.settings.nodes + 1)
+        count = max(sum(gpus_of(self.settings, number).values()) for number in numbers)
+        for number in range(count):
+            os.mknod(self.folder / "dev" / f"nvidia{number}", 0o20666, NULL)
 
     def _make_network(self) -> None:
         """Names are only resolved where an interface other than the loopback has an address."""

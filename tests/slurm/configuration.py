@@ -18,6 +18,8 @@ class Settings:
     memory_mib: int = 64_000
     gpus: Mapping[str, int] = field(default_factory=lambda: {"t4": 4})
     """Slurm's words for the GPUs of each node, and how many it has of each."""
+    own_gpus: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """The same for nodes that have others, by their number from 1."""
     cloud: int = 0
     """Of the nodes, the last are powered down until ``start_node`` boots them."""
     min_job_age_s: int = 300
@@ -43,12 +45,18 @@ def compose_files(
     }
 
 
+def gpus_of(settings: Settings, number: int) -> Mapping[str, int]:
+    """Return the GPUs of a node by its number from 1."""
+    return settings.own_gpus.get(number, settings.gpus)
+
+
 def _list_devices(settings: Settings, folder: Path, nodes: Sequence[str]) -> Iterator[str]:
-    first = 0
-    for word, count in settings.gpus.items():
-        files = f"{folder}/dev/nvidia[{first}-{first + count - 1}]"
-        yield f"NodeName={','.join(nodes)} Name=gpu Type={word} File={files}"
-        first += count
+    for number, node in enumerate(nodes, 1):
+        first = 0
+        for word, count in gpus_of(settings, number).items():
+            files = f"{folder}/dev/nvidia[{first}-{first + count - 1}]"
+            yield f"NodeName={node} Name=gpu Type={word} File={files}"
+            first += count
 
 
 def _compose(settings: Settings, folder: Path, nodes: Sequence[str]) -> Iterator[str]:
@@ -57,13 +65,14 @@ def _compose(settings: Settings, folder: Path, nodes: Sequence[str]) -> Iterator
     yield from (line.format(folder=folder, host=host, tracked=tracked) for line in COMMON)
     yield f"MinJobAge={settings.min_job_age_s}"
     yield from settings.lines
-    gres = ",".join(f"gpu:{word}:{count}" for word, count in settings.gpus.items())
     size = f"CPUs={settings.cpus} RealMemory={settings.memory_mib}"
-    size += f" Gres={gres}" if gres else ""
-    for number, node in enumerate(nodes):
-        address = f"NodeHostname={host} NodeAddr=127.0.0.1 Port={17101 + number}"
-        is_cloud = number >= settings.nodes - settings.cloud
-        yield f"NodeName={node} {address} {size}{' State=CLOUD' if is_cloud else ''}"
+    for number, node in enumerate(nodes, 1):
+        address = f"NodeHostname={host} NodeAddr=127.0.0.1 Port={17100 + number}"
+        counts = gpus_of(settings, number).items()
+        gres = ",".join(f"gpu:{word}:{count}" for word, count in counts)
+        more = f" Gres={gres}" if gres else ""
+        more += " State=CLOUD" if number > settings.nodes - settings.cloud else ""
+        yield f"NodeName={node} {address} {size}{more}"
     yield from CLOUD if settings.cloud else ()
     yield "PreemptType=preempt/partition_prio"
     yield "PreemptMode=CANCEL"

@@ -113,7 +113,8 @@ def test_a_node_of_a_cloud_is_powered_up_for_a_job_and_boots_when_a_test_says():
 @pytest.mark.full
 def test_gpus_have_the_words_of_a_site():
     slices = {"a100_1g.5gb": 2, "a100": 1}
-    with running_cluster(Settings(nodes=1, gpus=slices)) as cluster:
-        assert cluster.run("sinfo", "-h", "-o", "%G").strip() == "gpu:a100_1g.5gb:2,gpu:a100:1"
+    with running_cluster(Settings(nodes=2, own_gpus={2: slices})) as cluster:
+        words = cluster.run("sinfo", "-h", "-N", "-p", "main", "-o", "%G").split()
+        assert words == ["gpu:t4:4", "gpu:a100_1g.5gb:2,gpu:a100:1"]
         output = submit(cluster, "--gres=gpu:a100_1g.5gb:1")
         cluster.wait_for(lambda: has_lines(output))
