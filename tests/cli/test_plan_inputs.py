@@ -144,7 +144,7 @@ def test_a_calibration_of_another_machine_leaves_the_job_without_a_point(plan, w
 def test_a_gain_smaller_than_its_interval_is_no_difference(plan, written):
     table = written("curve.toml", SERIES.format(strategy="allreduce", points="[[1, 1, 1500]]"))
     words = ("--measured", table, "--what-if", "gpus=8,16", "--reducers", "0", "--format", "json")
-    document = plan(*words, calibration=None).json
+    document = plan(*words, "--network-gbps", "catalog", calibration=None).json
     notes = {option["accelerators"]: option["notes"] for option in document["options"]}
     assert "no difference that can be told from 8" in notes[16]
     assert document["marks"]["fastest"] != [8, 16, 32].index(16)
@@ -153,6 +153,7 @@ def test_a_gain_smaller_than_its_interval_is_no_difference(plan, written):
 def test_a_measured_curve_is_planned_from_and_its_offending_step_named(plan, written):
     table = written("curve.toml", SERIES.format(strategy="allreduce", points=CURVE))
     words = ("--measured", table, "--what-if", "gpus=2,8,16", "--format", "json")
+    words += ("--network-gbps", "32")
     document = plan(*words, calibration=None).json
     rates = {option["accelerators"]: option["samples_per_s"] for option in document["options"]}
     assert rates[8]["low"] <= 9300 * 1.1

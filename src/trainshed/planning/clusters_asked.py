@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from trainshed.catalog.machines import reducers_needed
 from trainshed.model.texts import count_noun
+from trainshed.planning.links import HostLinks, links_of
 from trainshed.planning.memory import MemoryUse, memory_use
 from trainshed.planning.plan_request import BatchRule, PlanRequest
 from trainshed.planning.prices import Machines
@@ -17,7 +18,7 @@ from trainshed.planning.scaling.posterior import Posterior, posterior
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.training import StepBatch, Strategy, divide_batch
 from trainshed.planning.sizing import STEPS, WORKERS_MIN
-from trainshed.planning.what_ifs import MEASURE, WhatIf, called, is_same, on_host
+from trainshed.planning.what_ifs import MEASURE, WhatIf, called, on_host
 
 #: The strategies whose exchanges reducers can do.
 _REDUCED = frozenset({Strategy.ALLREDUCE, Strategy.REDUCERS})
@@ -83,22 +84,51 @@ def _clusters_of_kind(
     per_host = job.per_host if is_job_host else kind.per_host
     fitting = job.fitting if is_job_host else dict(job.kinds).get(kind, ())
     calibration = on_host(calibrations, kind)
-    host_posterior = _make_posterior(calibration) if calibration else None
     unmeasured = None if calibration else _unmeasured(calibrations, kind)
-    host = calibration.host if calibration and is_same(calibration.host, kind) else kind
+    links = links_of(calibration, kind, request) if calibration else HostLinks(host=kind)
+    posteriors = [_make_posterior(one.calibration) for one in (links, *links.ends)]
     for accelerators in _counts(job, request, per_host, fitting):
-        what_if = _what_if(job, request, calibration, (host, per_host), accelerators)
-        memory = _memory(request, what_if, kind.memory_bytes or host.memory_bytes)
-        yield replace(
+        what_if = _what_if(job, request, links.calibration, (links.host, per_host), accelerators)
+        memory = _memory(request, what_if, kind.memory_bytes or links.host.memory_bytes)
+        crosses = what_if.cluster.hosts > 1
+        refused = what_if.refused or _unfitting(what_if.cluster, fitting)
+        refused = refused or (memory.refused if memory else None)
+        refused = refused or (links.refused if crosses else None)
+        what_if = replace(
             what_if,
-            posterior=host_posterior,
+            posterior=posteriors[0],
             unmeasured=unmeasured,
             memory=memory,
-            refused=what_if.refused
-            or _unfitting(what_if.cluster, fitting)
-            or (memory.refused if memory else None),
+            refused=refused,
             is_asked=accelerators in _list_requested(request, per_host),
         )
+        ends = zip(links.ends, posteriors[1:], strict=True) if crosses and not refused else ()
+        yield replace(what_if, ends=tuple(_at_end(job, what_if, *end) for end in ends))
+
+
+def _at_end(
+    job: PlannedJob, what_if: WhatIf, end: HostLinks, posterior: Posterior | None
+) -> WhatIf:
+    """Return the cluster with links of one rate."""
+    cluster = replace(what_if.cluster, host=end.host)
+    nominal = what_if.cluster.host.network_gbps or job.host.network_gbps
+    if cluster.servers:
+        gbps = _scale_rate(job.servers.gbps, nominal, end.host.network_gbps)
+        cluster = replace(cluster, server_gbps=gbps)
+    if cluster.reducers:
+        gbps = _scale_rate(job.reducers.gbps, nominal, end.host.network_gbps)
+        cluster = replace(cluster, reducer_gbps=gbps)
+    return replace(
+        what_if, cluster=cluster, calibration=end.calibration, posterior=posterior, ends=()
+    )
+
+
+def _scale_rate(helper_gbps: float, nominal_gbps: float, gbps: float) -> float:
+    """Return the rate of a helper's link if hosts with ``nominal_gbps`` have ``gbps``.
+
+    A helper has a link like a host's if one of the nominal rates is unknown.
+    """
+    return gbps * helper_gbps / nominal_gbps if helper_gbps and nominal_gbps else gbps
 
 
 def _memory(request: PlanRequest, what_if: WhatIf, available: float) -> MemoryUse | None:
@@ -120,9 +150,10 @@ def _unmeasured(calibrations: Sequence[Calibration], kind: HostKind) -> NoPredic
     )
 
 
-def _make_posterior(calibration: Calibration) -> Posterior | None:
-    has_compute = "compute_s" in calibration.fitted.values
-    return posterior(calibration, parameters()) if has_compute else None
+def _make_posterior(calibration: Calibration | None) -> Posterior | None:
+    if calibration is None or "compute_s" not in calibration.fitted.values:
+        return None
+    return posterior(calibration, parameters())
 
 
 def _counts(
@@ -329,8 +360,12 @@ def _unserved(
 
 
 def matching_reducers(job: PlannedJob, cluster: Cluster) -> int:
-    """Return the fewest reducers that match the workers; 0 if a link is unknown."""
-    reducer_gbps, host_gbps = job.reducers.gbps, cluster.host.network_gbps
+    """Return the fewest reducers that match the workers by the rates of data sheets.
+
+    0 if one of the rates is unknown.
+    """
+    reducer_gbps = job.reducers.gbps
+    host_gbps = cluster.host.network_gbps or job.host.network_gbps
     return (
         reducers_needed(cluster.hosts * host_gbps, reducer_gbps)
         if reducer_gbps and host_gbps
@@ -351,4 +386,10 @@ def with_reducers(job: PlannedJob, what_if: WhatIf) -> Iterator[WhatIf]:
 
 def _add_reducers(job: PlannedJob, what_if: WhatIf, count: int) -> WhatIf:
     cluster = replace(what_if.cluster, reducers=count, reducer_gbps=job.reducers.gbps)
-    return replace(what_if, cluster=cluster, machines=_machines(job, cluster), is_own=False)
+    machines = _machines(job, cluster)
+    reduced = replace(what_if, cluster=cluster, machines=machines, is_own=False)
+    ends = (
+        (HostLinks(host=end.cluster.host, calibration=end.calibration), end.posterior)
+        for end in what_if.ends
+    )
+    return replace(reduced, ends=tuple(_at_end(job, reduced, *end) for end in ends))

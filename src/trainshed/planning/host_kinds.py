@@ -59,6 +59,7 @@ def host_kind(
 ) -> HostKind:
     """Describe a kind of host with a network of ``gbps`` Gbit/s.
 
+    Of a machine type of Google the rate is an assumption, and of an owner's overlay it is not.
     ``devices`` are the enum name and the count of its accelerators, or ``CPU`` and 1.
     """
     name, count = devices
@@ -72,6 +73,7 @@ def host_kind(
         inside_bytes=accelerator.inside_gbytes * _GIGA if accelerator and count > 1 else 0.0,
         network=accelerator.network if accelerator else "tcp",
         network_gbps=gbps,
+        network_assumed=gbps > 0 and machine is known_machines().get(machine_type),
         memory_bytes=_memory_bytes(accelerator, machine),
     )
 

@@ -10,6 +10,7 @@ from trainshed.planning.clusters_asked import (
     matching_reducers,
     with_reducers,
 )
+from trainshed.planning.links import UNKNOWN_LINKS, measure_links
 from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
@@ -22,6 +23,7 @@ from trainshed.planning.what_ifs import (
     faster,
     is_cheaper,
     marks_of,
+    meets,
     pays,
     weigh,
 )
@@ -69,6 +71,13 @@ class JobPlan:
                 message="; ".join(self.unpriced),
                 accepted="--prices FILE, with their prices per hour",
             )
+        if any(_may_meet(request, option) for option in self.options):
+            return NoPrediction(
+                field="network-gbps",
+                message="whether a cluster meets it depends on the links between hosts, which were "
+                "not measured",
+                accepted=measure_links(request.file),
+            )
         bounds = {"deadline": request.deadline, "budget": request.budget}
         fields = [field for field, bound in bounds.items() if bound < float("inf")]
         words = " and the ".join(fields)
@@ -94,10 +103,12 @@ class JobPlan:
             yield self._idle(option)
         elif (base := self._without_reducers(option)) and pays(option, base):
             yield "its reducers are worth their price"
+        if option.ends:
+            yield UNKNOWN_LINKS
         smaller = self._before(option)
         if smaller and faster(smaller, option):
             yield f"slower than {smaller.cluster.accelerators}"
-        elif smaller and not faster(option, smaller):
+        elif smaller and not option.ends and not faster(option, smaller):
             yield f"no difference that can be told from {smaller.cluster.accelerators}"
 
     def _describe_batch(self, option: ClusterOption) -> Iterator[str]:
@@ -155,6 +166,11 @@ class JobPlan:
             and other.cluster.accelerators < cluster.accelerators
         ]
         return max(smaller, key=lambda other: other.cluster.accelerators, default=None)
+
+
+def _may_meet(request: PlanRequest, option: ClusterOption) -> bool:
+    """Return whether an option with unknown links would meet the limits with fast ones."""
+    return bool(option.ends) and meets(request, option.ends[1])
 
 
 def _refusal(answer: NoPrediction) -> str:

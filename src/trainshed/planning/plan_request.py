@@ -15,6 +15,8 @@ from typing import Any, Final
 from trainshed.model.durations import FORM, seconds_of
 from trainshed.model.typed_numbers import above_zero, whole_number
 
+#: The value of ``--network-gbps`` for Google's own machines.
+CATALOG: Final = "catalog"
 #: What ``--what-if`` varies.
 COUNTS: Final = ("gpus", "hosts", "model-parallel")
 TARGETS: Final = ("samples", "epochs", "steps")
@@ -54,6 +56,10 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _reducers(text: str) -> int | None:
     return None if text == "auto" else whole_number(0)(text)
+
+
+def _network(text: str) -> float | str:
+    return CATALOG if text == CATALOG else above_zero(text)
 
 
 def _target(text: str) -> tuple[str, float]:
@@ -128,6 +134,20 @@ class PlanRequest:
         "--parameter-servers N",
         "Number of parameter servers; default: as in the file",
         read=whole_number(0),
+    )
+    network_gbps: float | str = flag(
+        "--network-gbps GBPS|catalog",
+        "Nominal rate of the network of one host, in Gbit/s; catalog: the machines are Google's, "
+        "with the network of their machine type; default: as the calibration has it",
+        0.0,
+        read=_network,
+    )
+    stream_gbps: float = flag(
+        "--stream-gbps GBPS",
+        "Rate of one TCP stream between two hosts, in Gbit/s, as iperf3 -c HOST prints it; "
+        "default: as the calibration has it",
+        0.0,
+        read=above_zero,
     )
     batch: BatchRule = flag(
         "--batch",
@@ -227,6 +247,10 @@ class PlanRequest:
             (
                 not (self.file or self.calibrations or self.measured),
                 "there is nothing to plan: give a FILE, --calibration FILE or --measured TABLE",
+            ),
+            (
+                isinstance(self.network_gbps, float) and 0 < self.network_gbps < self.stream_gbps,
+                f"--stream-gbps must be at most --network-gbps, {self.network_gbps}",
             ),
             (self.series and not self.measured, "--series needs --measured TABLE"),
             (

@@ -6,12 +6,13 @@ would make it 13.0 times for 4 USD more``
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from trainshed.model.texts import count_noun
 from trainshed.planning.job_plan import JobPlan
+from trainshed.planning.links import FAST_GBPS, SLOW_GBPS, measure_links
 from trainshed.planning.scaling.prediction import Interval, NoPrediction, Prediction
-from trainshed.planning.what_ifs import ClusterOption
+from trainshed.planning.what_ifs import ClusterOption, UnknownMark
 
 _UNITS = ((2 * 86_400.0, 86_400.0, "days"), (5_400.0, 3_600.0, "h"), (90.0, 60.0, "min"))
 #: Prices below this have cents.
@@ -45,13 +46,16 @@ def lasting(seconds: float) -> str:
     return f"{figure2(seconds)} s"
 
 
-def lasting_between(value: Interval) -> str:
-    """Format an interval of durations, all in one unit: ``4.1 h [3.9 to 4.4]``."""
+def lasting_between(value: Interval, *, has_point: bool = True) -> str:
+    """Format an interval of durations, all in one unit: ``4.1 h [3.9 to 4.4]``.
+
+    Without a point: ``3.9 to 4.4 h``.
+    """
     unit, name = next(
         ((unit, name) for least, unit, name in _UNITS if value.point >= least), (1.0, "s")
     )
     low, point, high = (figure2(seconds / unit) for seconds in (value.low, value.point, value.high))
-    return f"{point} {name} [{low} to {high}]"
+    return f"{point} {name} [{low} to {high}]" if has_point else f"{low} to {high} {name}"
 
 
 def figure2(value: float) -> str:
@@ -61,21 +65,41 @@ def figure2(value: float) -> str:
 
 def money(amount: float, currency: str) -> str:
     """Format an amount of money: ``212 USD``."""
-    text = f"{amount:,.2f}" if abs(amount) < _CENTS_BELOW else f"{amount:,.0f}"
+    return f"{_amount(amount)} {currency}"
+
+
+def _amount(amount: float) -> str:
     if 0 < abs(amount) < _CENTS:
-        text = figure2(amount)
-    return f"{text} {currency}"
+        return figure2(amount)
+    return f"{amount:,.2f}" if abs(amount) < _CENTS_BELOW else f"{amount:,.0f}"
 
 
 def price_words(plan: JobPlan, option: ClusterOption) -> str:
     """Format the cost of an option; without a price its accelerator-hours, and the reason."""
     if option.cost and option.hour:
-        return money(option.cost.point, option.hour.currency)
+        return cost_words(option)
     if option.accelerator_hours:
         kind = "CPU" if option.cluster.host.accelerator in {"", "CPU"} else "accelerator"
         why = next(plan.prices.lacking(option.what_if.machines), "no price is known")
-        return f"{figure2(option.accelerator_hours.point)} {kind}-hours ({why})"
+        hours = option.accelerator_hours
+        amount = _range(hours, figure2) if option.ends else figure2(hours.point)
+        return f"{amount} {kind}-hours ({why})"
     return ""
+
+
+def cost_words(option: ClusterOption) -> str:
+    """Format the cost of an option; without a price its accelerator-hours."""
+    if option.cost and option.hour:
+        currency = option.hour.currency
+        if not option.ends:
+            return money(option.cost.point, currency)
+        return (
+            _range(option.cost, lambda amount: money(amount, currency).split()[0]) + f" {currency}"
+        )
+    hours = option.accelerator_hours
+    if hours is None:
+        return ""
+    return f"{_range(hours, figure) if option.ends else figure(hours.point)} h"
 
 
 def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
@@ -90,10 +114,13 @@ def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
             f"accepted: {answer.accepted}",
         ]
         return f"{name}: {'; '.join(filter(None, parts))}"
-    parts = [
-        f"{name}: {_times(option.answer)}, {_how_long(plan, option)}, {price_words(plan, option)}"
-    ]
-    parts.append(f"limited by {option.answer.bound_by.value}")
+    parts = [f"{name}: {_times(option)}, {_how_long(plan, option)}, {price_words(plan, option)}"]
+    if option.ends:
+        parts.append(
+            f"the links between hosts were not measured, {SLOW_GBPS:g} to {FAST_GBPS:g} Gbit/s are "
+            f"assumed; measure them: {measure_links(plan.request.file)}"
+        )
+    parts.append(f"limited by {limited_by(option)}")
     parts += (*plan.warnings, *option.answer.warnings)
     if plan.fewer:
         parts += [_fewer(plan, plan.fewer)] if says_fewer else []
@@ -102,15 +129,28 @@ def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
     return "; ".join(parts)
 
 
-def _times(prediction: Prediction) -> str:
+def limited_by(option: ClusterOption) -> str:
+    """Return the bottleneck; with unknown links, what it is with slow and with fast ones."""
+    if not option.ends:
+        return option.prediction.bound_by.value if option.prediction else ""
+    slow, fast = (end.prediction.bound_by.value for end in option.ends if end.prediction)
+    return slow if slow == fast else f"{slow} or {fast}"
+
+
+def _times(option: ClusterOption) -> str:
+    prediction = option.prediction
+    if prediction is None:
+        return ""
     base = prediction.base_accelerators
     if base == prediction.cluster.accelerators:
         rate = prediction.samples_per_s
         return f"{figure(rate.point)} samples/s ({figure(rate.low)} to {figure(rate.high)})"
     times = prediction.speedup.times(1 / base)
     base_words = "one" if base == 1 else f"the {base} that were measured"
-    ends = f"({_short(times.low)} to {_short(times.high)})"
-    return f"{_short(times.point)} times {base_words} {ends}"
+    ends = f"{_short(times.low)} to {_short(times.high)}"
+    if option.ends:
+        return f"{ends} times {base_words}"
+    return f"{_short(times.point)} times {base_words} ({ends})"
 
 
 def _short(value: float) -> str:
@@ -120,7 +160,12 @@ def _short(value: float) -> str:
 def _how_long(plan: JobPlan, option: ClusterOption) -> str:
     if option.time_s is None:
         return ""
-    return f"{lasting(option.time_s.point)} {plan.work.words}".rstrip()
+    time = _range(option.time_s, lasting) if option.ends else lasting(option.time_s.point)
+    return f"{time} {plan.work.words}".rstrip()
+
+
+def _range(value: Interval, words: Callable[[float], str]) -> str:
+    return f"{words(value.low)} to {words(value.high)}"
 
 
 def _bounds(option: ClusterOption) -> str:
@@ -151,6 +196,12 @@ def _with_reducers(base: ClusterOption, reduced: ClusterOption, prediction: Pred
     count = reduced.cluster.reducers
     times = prediction.speedup.point / prediction.base_accelerators
     words = f"{count_noun(count, 'reducer')} would make it {_short(times)} times"
+    if reduced.ends:
+        low, high = (
+            _short(end / prediction.base_accelerators)
+            for end in (prediction.speedup.low, prediction.speedup.high)
+        )
+        return f"{count_noun(count, 'reducer')} would make it {low} to {high} times"
     if base.cost and reduced.cost and reduced.hour:
         more = reduced.cost.point - base.cost.point
         side = "more" if more > 0 else "less"
@@ -165,11 +216,30 @@ def recommendations(plan: JobPlan) -> Iterator[str]:
     for name, option in named.items():
         if option:
             yield f"{name:<9} {_name_cluster(plan, option)}"
+    for mark in marks.unknown:
+        yield f"{mark.name:<9} {_depends(mark)}"
     if plan.unmarked:
         yield f"nothing is recommended: {plan.unmarked}"
     if plan.request.has_limits:
         words = _name_cluster(plan, marks.meets) if marks.meets else _refusal(plan.refused)
         yield f"{'meets it':<9} {words} ({_limits(plan)})"
+
+
+def _depends(mark: UnknownMark) -> str:
+    """Say which options would be recommended with slow and with fast links."""
+    slow, fast = (
+        noun(option.cluster.host.accelerator, option.cluster.accelerators)
+        for option in (mark.slow, mark.fast)
+    )
+    if mark.slow is mark.fast:
+        return (
+            f"not known without the links between hosts: {slow}, if they have {SLOW_GBPS:g} to "
+            f"{FAST_GBPS:g} Gbit/s"
+        )
+    return (
+        f"not known without the links between hosts: {slow} with {SLOW_GBPS:g} Gbit/s, {fast} with "
+        f"{FAST_GBPS:g} Gbit/s"
+    )
 
 
 def _limits(plan: JobPlan) -> str:
@@ -202,6 +272,13 @@ def remarks(plan: JobPlan) -> Iterator[str]:
         return
     yield from (f"Of larger or other clusters: {warning}." for warning in _others_warnings(plan))
     yield "In brackets are 80 % intervals; efficiency is against the smallest count measured."
+    if any(option.ends for option in plan.options):
+        yield (
+            f"Rows without a point are for links of {SLOW_GBPS:g} to {FAST_GBPS:g} Gbit/s. "
+            "Give what is known of them: --stream-gbps with the rate that iperf3 -c HOST prints "
+            "between two hosts, --network-gbps with the nominal rate, or --network-gbps catalog "
+            "on Google's own machines."
+        )
     if plan.unpriced:
         why = "; ".join(plan.unpriced)
         yield f"{why[0].upper()}{why[1:]}: COST has accelerator-hours (h) instead."
@@ -223,8 +300,12 @@ def _others_warnings(plan: JobPlan) -> Iterator[str]:
             kinds.add(kind)
 
 
-def interval(value: Interval | None) -> str:
-    """Format an interval: ``1,240 [1,100 to 1,300]``; empty for None."""
+def interval(value: Interval | None, *, has_point: bool = True) -> str:
+    """Format an interval: ``1,240 [1,100 to 1,300]``; empty for None.
+
+    Without a point: ``1,100 to 1,300``.
+    """
     if value is None:
         return ""
-    return f"{figure(value.point)} [{figure(value.low)} to {figure(value.high)}]"
+    ends = f"{figure(value.low)} to {figure(value.high)}"
+    return f"{figure(value.point)} [{ends}]" if has_point else ends

@@ -10,12 +10,12 @@ from typing import Final
 from trainshed.planning.clusters_asked import PlannedJob
 from trainshed.planning.job_plan import JobPlan, plan_of
 from trainshed.planning.plan_request import PlanRequest
-from trainshed.planning.plan_words import head, noun
+from trainshed.planning.plan_words import head, limited_by, noun
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.input_bound import InputBound, find_input_bound
 from trainshed.planning.scaling.prediction import Binding, Prediction
-from trainshed.planning.what_ifs import ClusterOption, TrainingWork
+from trainshed.planning.what_ifs import ClusterOption, TrainingWork, at_both_ends
 
 #: Jobs with a lower efficiency get a note.
 LOW_EFFICIENCY: Final = 0.5
@@ -61,15 +61,21 @@ def _plan(calibration: Calibration, job: PlannedJob, prices: PriceList) -> JobPl
 def _list_sentences(
     calibration: Calibration, plan: JobPlan, prediction: Prediction
 ) -> Iterator[str]:
-    is_low = prediction.efficiency.point < LOW_EFFICIENCY
+    efficiency = _efficiency(plan)
     bound, cheap = input_bound(calibration, prediction), cheaper(plan)
-    if is_low:
-        share = f"{100 * prediction.efficiency.point:.0f} % efficiency"
+    if max(efficiency) < LOW_EFFICIENCY:
+        share = f"{' to '.join(f'{100 * end:.0f}' for end in efficiency)} % efficiency"
         yield f"{head(plan, says_fewer=not cheap)}. That is {share}."
     if bound:
         yield f"It is predicted to wait for its input: {bound.evidence}; {bound.help} would help."
     if cheap:
         yield _cheaper_words(cheap)
+
+
+def _efficiency(plan: JobPlan) -> tuple[float, ...]:
+    """Return the job's efficiency; with unknown links that with slow and that with fast ones."""
+    options = plan.own.ends or (plan.own,)
+    return tuple(o.prediction.efficiency.point for o in options if o.prediction)
 
 
 def input_bound(calibration: Calibration, prediction: Prediction) -> InputBound | None:
@@ -97,6 +103,15 @@ def cheaper(plan: JobPlan) -> Cheaper | None:
 
 
 def _compare(own: ClusterOption, other: ClusterOption) -> Cheaper | None:
+    """Compare with any links; None if the other is not worth a word with one of them."""
+    pairs = [_compare_known(*pair) for pair in at_both_ends(own, other)]
+    if not all(pairs):
+        return None
+    least = min((pair for pair in pairs if pair), key=lambda pair: pair.less)
+    return replace(least, option=other, longer=max(pair.longer for pair in pairs if pair))
+
+
+def _compare_known(own: ClusterOption, other: ClusterOption) -> Cheaper | None:
     if not (own.time_s and other.time_s and own.spent and other.spent):
         return None
     if (own.cost is None) != (other.cost is None):
@@ -123,6 +138,6 @@ def _numbers(plan: JobPlan, prediction: Prediction) -> dict[str, object]:
         "accelerators": prediction.cluster.accelerators,
         "hosts": prediction.cluster.hosts,
         "efficiency": [value.low, value.point, value.high],
-        "limited_by": prediction.bound_by.value,
+        "limited_by": limited_by(plan.own),
         "cheaper_accelerators": cheap.option.cluster.accelerators if cheap else None,
     }

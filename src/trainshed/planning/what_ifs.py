@@ -1,11 +1,13 @@
 """Predicts other clusters for a job, and recommends some.
 
-An option is recommended over another only if its interval does not contain the other's point.
+An option is recommended over another only if its interval does not contain the other's point.  A
+cluster whose links are unknown is predicted with slow and with fast ones (``links``): it is never
+recommended, and another cluster only if it would be with either.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from trainshed.model.texts import count_noun
 from trainshed.planning.memory import MemoryUse
@@ -15,7 +17,12 @@ from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.posterior import Posterior
 from trainshed.planning.scaling.predict import predict
-from trainshed.planning.scaling.prediction import Interval, NoPrediction, Prediction
+from trainshed.planning.scaling.prediction import (
+    Interval,
+    NoPrediction,
+    Prediction,
+    span_predictions,
+)
 from trainshed.planning.scaling.targets import Recipe
 from trainshed.planning.scaling.training import StepBatch
 
@@ -68,6 +75,8 @@ class WhatIf:
     """Whether this is the cluster of the job's own file."""
     is_asked: bool = False
     """Whether the user requested this number of accelerators."""
+    ends: tuple["WhatIf", ...] = ()
+    """The cluster with slow and with fast links, if its links are unknown; else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +89,9 @@ class ClusterOption:
     accelerator_hours: Interval | None = None
     hour: HourPrice | None = None
     cost: Interval | None = None
+    ends: tuple["ClusterOption", ...] = ()
+    """The options with slow and with fast links, if the links are unknown; else empty.  The
+    intervals span both, and their points are only for sorting."""
 
     @property
     def cluster(self) -> Cluster:
@@ -103,6 +115,16 @@ class ClusterOption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownMark:
+    """A recommendation that depends on unknown links."""
+
+    name: str
+    slow: ClusterOption
+    """The option that would be recommended with slow links."""
+    fast: ClusterOption
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OptionMarks:
     """The recommended options."""
 
@@ -112,6 +134,7 @@ class OptionMarks:
     """The largest option whose last doubling of price still gains enough throughput."""
     meets: ClusterOption | None = None
     """The cheapest option within deadline and budget; None without limits or such an option."""
+    unknown: tuple[UnknownMark, ...] = ()
 
     def of(self, option: ClusterOption) -> tuple[str, ...]:
         """Return the marks of an option."""
@@ -123,7 +146,9 @@ class OptionMarks:
 def weigh(
     what_if: WhatIf, request: PlanRequest, work: TrainingWork, prices: PriceList
 ) -> ClusterOption:
-    """Predict one cluster."""
+    """Predict one cluster; with unknown links, by an interval that spans slow and fast ones."""
+    if what_if.ends:
+        return _span([weigh(end, request, work, prices) for end in what_if.ends], what_if)
     answer = _answer(what_if)
     interruptions = Interruptions.of(request)
     machines = sum(group.count for group in what_if.machines)
@@ -149,6 +174,27 @@ def weigh(
     )
 
 
+def _span(ends: Sequence[ClusterOption], what_if: WhatIf) -> ClusterOption:
+    """Return the option of a cluster from those with slow and with fast links."""
+    slow, fast = ends
+    if slow.prediction is None or fast.prediction is None:
+        refused = slow if slow.prediction is None else fast
+        return replace(refused, what_if=what_if)
+    return ClusterOption(
+        what_if=what_if,
+        answer=span_predictions(slow.prediction, fast.prediction, what_if.cluster),
+        time_s=_span_optional(slow.time_s, fast.time_s),
+        accelerator_hours=_span_optional(slow.accelerator_hours, fast.accelerator_hours),
+        hour=slow.hour,
+        cost=_span_optional(slow.cost, fast.cost),
+        ends=(slow, fast),
+    )
+
+
+def _span_optional(one: Interval | None, other: Interval | None) -> Interval | None:
+    return one.span(other) if one and other else None
+
+
 def _answer(what_if: WhatIf) -> Prediction | NoPrediction:
     if what_if.refused:
         return what_if.refused
@@ -167,10 +213,41 @@ def _answer(what_if: WhatIf) -> Prediction | NoPrediction:
 
 
 def marks_of(options: Sequence[ClusterOption], request: PlanRequest) -> OptionMarks:
-    """Return the recommended options."""
+    """Return the recommended options, and the recommendations that depend on unknown links."""
+    known = _marks_of([option for option in options if not option.ends], request)
+    if not any(option.ends for option in options):
+        return known
+    slow, fast = (_marks_at(options, end, request) for end in (0, 1))
+    sure, unknown = {}, []
+    for name in ("fastest", "cheapest", "knee"):
+        at_slow, at_fast = getattr(slow, name), getattr(fast, name)
+        if at_slow is at_fast and (at_slow is None or not at_slow.ends):
+            sure[name] = at_slow
+        else:
+            unknown.append(UnknownMark(name=name, slow=at_slow, fast=at_fast))
+    return OptionMarks(**sure, meets=known.meets, unknown=tuple(unknown))
+
+
+def _marks_at(options: Sequence[ClusterOption], end: int, request: PlanRequest) -> OptionMarks:
+    """Return the options that would be recommended with slow (0) or with fast links (1)."""
+    at_end = [option.ends[end] if option.ends else option for option in options]
+    marks = _marks_of(at_end, request)
+
+    def option_of(marked: ClusterOption | None) -> ClusterOption | None:
+        pairs = zip(options, at_end, strict=True)
+        return next((option for option, same in pairs if same is marked), None)
+
+    return OptionMarks(
+        fastest=option_of(marks.fastest),
+        cheapest=option_of(marks.cheapest),
+        knee=option_of(marks.knee),
+    )
+
+
+def _marks_of(options: Sequence[ClusterOption], request: PlanRequest) -> OptionMarks:
     predicted = [option for option in options if option.prediction]
     comparables = sorted(comparable(predicted), key=_size)
-    meeting = [option for option in predicted if request.has_limits and _meets(request, option)]
+    meeting = [option for option in predicted if request.has_limits and meets(request, option)]
     return OptionMarks(
         fastest=_fastest(
             sorted(predicted, key=_size if len(comparables) == len(predicted) else _machines)
@@ -181,7 +258,7 @@ def marks_of(options: Sequence[ClusterOption], request: PlanRequest) -> OptionMa
     )
 
 
-def _meets(request: PlanRequest, option: ClusterOption) -> bool:
+def meets(request: PlanRequest, option: ClusterOption) -> bool:
     """Return whether an option keeps deadline and budget at its interval's pessimistic end."""
     if option.time_s is None or option.time_s.high > request.deadline:
         return False
@@ -195,16 +272,28 @@ def comparable(options: Sequence[ClusterOption]) -> Sequence[ClusterOption]:
 
 
 def faster(one: ClusterOption, other: ClusterOption) -> bool:
-    """Whether ``one`` is surely faster than ``other``."""
-    if one.time_s is None or other.time_s is None:
-        return False
-    return one.time_s.high < other.time_s.point
+    """Whether ``one`` is surely faster than ``other``, with any links."""
+    return all(
+        a.time_s is not None and b.time_s is not None and a.time_s.high < b.time_s.point
+        for a, b in at_both_ends(one, other)
+    )
+
+
+def at_both_ends(
+    one: ClusterOption, other: ClusterOption
+) -> Iterator[tuple[ClusterOption, ClusterOption]]:
+    """Yield two options with slow and then with fast links; with known links only once."""
+    if not (one.ends or other.ends):
+        yield one, other
+        return
+    for end in (0, 1):
+        yield one.ends[end] if one.ends else one, other.ends[end] if other.ends else other
 
 
 def is_cheaper(one: ClusterOption, other: ClusterOption) -> bool:
-    """Whether ``one`` spends less, both in money or both in hours."""
+    """Whether ``one`` spends less with any links, both in money or both in hours."""
     both = one.spent and other.spent and (one.cost is None) == (other.cost is None)
-    return bool(both and _spent(one) < _spent(other))
+    return bool(both) and all(_spent(a) < _spent(b) for a, b in at_both_ends(one, other))
 
 
 def _size(option: ClusterOption) -> tuple[float, float]:
@@ -268,8 +357,10 @@ def best_of(variants: Iterable[ClusterOption], base: ClusterOption) -> ClusterOp
 
 def pays(variant: ClusterOption, base: ClusterOption) -> bool:
     """Return whether the variant costs less for the whole job; False if a price is unknown."""
-    both = variant.cost and base.cost
-    return bool(both and variant.cost and base.cost and variant.cost.point < base.cost.point)
+    return all(
+        a.cost is not None and b.cost is not None and a.cost.point < b.cost.point
+        for a, b in at_both_ends(variant, base)
+    )
 
 
 def on_host(calibrations: Sequence[Calibration], host: HostKind) -> Calibration | None:

@@ -1,6 +1,6 @@
 """Renders the options of a plan as a table, as JSON and as CSV."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -8,13 +8,15 @@ from trainshed.cli.terminal import table
 from trainshed.model.csv_text import csv_text
 from trainshed.model.texts import count_noun
 from trainshed.planning.job_plan import JobPlan
+from trainshed.planning.links import FAST_GBPS, SLOW_GBPS
 from trainshed.planning.plan_words import (
     bounds,
+    cost_words,
     figure,
     head,
     interval,
     lasting_between,
-    money,
+    limited_by,
 )
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.prediction import Interval, NoPrediction
@@ -49,21 +51,23 @@ def cells_of(plan: JobPlan) -> tuple[list[str], list[list[str]]]:
 
 
 def _row(plan: JobPlan, option: ClusterOption) -> list[str]:
-    cluster, prediction = option.cluster, option.prediction
+    cluster, prediction, has_point = option.cluster, option.prediction, not option.ends
     return [
         str(cluster.accelerators),
         str(cluster.hosts),
         _machines(option),
         str(cluster.reducers),
-        interval(prediction.samples_per_s)
+        interval(prediction.samples_per_s, has_point=has_point)
         if prediction
         else bounds(option).replace(" and ", " to "),
-        f"{100 * prediction.efficiency.point:.0f}" if prediction else "",
-        figure(1000 * prediction.step_s.point) if prediction else "",
-        lasting_between(option.time_s) if option.time_s else "",
-        _cost(option),
+        _figure_or_range(option, prediction.efficiency.times(100), "{:.0f}".format)
+        if prediction
+        else "",
+        _figure_or_range(option, prediction.step_s.times(1000), figure) if prediction else "",
+        lasting_between(option.time_s, has_point=has_point) if option.time_s else "",
+        cost_words(option),
         option.what_if.memory.words if option.what_if.memory else "",
-        prediction.bound_by.value if prediction else "",
+        limited_by(option),
         "; ".join(plan.notes(option)),
     ]
 
@@ -74,10 +78,9 @@ def _machines(option: ClusterOption) -> str:
     return f"{words} + {count_noun(servers, 'server')}" if servers else words
 
 
-def _cost(option: ClusterOption) -> str:
-    if option.cost and option.hour:
-        return money(option.cost.point, option.hour.currency)
-    return f"{figure(option.accelerator_hours.point)} h" if option.accelerator_hours else ""
+def _figure_or_range(option: ClusterOption, value: Interval, words: Callable[[float], str]) -> str:
+    """Return the point of a value; with unknown links its range."""
+    return f"{words(value.low)} to {words(value.high)}" if option.ends else words(value.point)
 
 
 def as_csv(plan: JobPlan) -> str:
@@ -87,6 +90,7 @@ def as_csv(plan: JobPlan) -> str:
 
 def _csv_row(plan: JobPlan, option: ClusterOption) -> list[Any]:
     cluster, prediction, hours = option.cluster, option.prediction, option.accelerator_hours
+    is_point = not option.ends
     return [
         cluster.accelerators,
         cluster.hosts,
@@ -95,15 +99,15 @@ def _csv_row(plan: JobPlan, option: ClusterOption) -> list[Any]:
         cluster.reducers,
         cluster.servers,
         _csv_number(prediction.batch_per_accelerator if prediction else None),
-        *_csv_interval(prediction.samples_per_s if prediction else None),
-        _csv_number(prediction.efficiency.point if prediction else None),
-        _csv_number(1000 * prediction.step_s.point if prediction else None),
-        *_csv_interval(option.time_s),
-        _csv_number(hours.point if hours else None),
-        *_csv_interval(option.cost),
+        *_csv_interval(option, prediction.samples_per_s if prediction else None),
+        _csv_number(prediction.efficiency.point if prediction and is_point else None),
+        _csv_number(1000 * prediction.step_s.point if prediction and is_point else None),
+        *_csv_interval(option, option.time_s),
+        _csv_number(hours.point if hours and is_point else None),
+        *_csv_interval(option, option.cost),
         option.hour.currency if option.hour else "",
         *_csv_memory(option),
-        prediction.bound_by.value if prediction else "",
+        limited_by(option),
         "; ".join(plan.notes(option)),
     ]
 
@@ -115,10 +119,11 @@ def _csv_memory(option: ClusterOption) -> tuple[str, str]:
     return _csv_number(memory.needed), _csv_number(memory.available or None)
 
 
-def _csv_interval(value: Interval | None) -> tuple[str, str, str]:
+def _csv_interval(option: ClusterOption, value: Interval | None) -> tuple[str, str, str]:
     if value is None:
         return "", "", ""
-    return _csv_number(value.low), _csv_number(value.point), _csv_number(value.high)
+    point = None if option.ends else value.point
+    return _csv_number(value.low), _csv_number(point), _csv_number(value.high)
 
 
 def _csv_number(value: float | None) -> str:
@@ -147,6 +152,10 @@ def as_json(
             "cheapest": _index(plan, plan.marks.cheapest),
             "knee": _index(plan, plan.marks.knee),
             "meets": _index(plan, plan.marks.meets),
+        },
+        "unknown_marks": {
+            mark.name: {"slow": _index(plan, mark.slow), "fast": _index(plan, mark.fast)}
+            for mark in plan.marks.unknown
         },
         "options": [_option(plan, option) for option in plan.options],
     }
@@ -222,21 +231,22 @@ def _option(plan: JobPlan, option: ClusterOption) -> dict[str, Any]:
         "reducers": cluster.reducers,
         "parameter_servers": cluster.servers,
         "batch_per_accelerator": prediction.batch_per_accelerator if prediction else None,
-        "samples_per_s": _interval_json(prediction.samples_per_s if prediction else None),
-        "speedup": _interval_json(prediction.speedup if prediction else None),
+        "samples_per_s": _interval_json(option, prediction.samples_per_s if prediction else None),
+        "speedup": _interval_json(option, prediction.speedup if prediction else None),
         "base_accelerators": prediction.base_accelerators if prediction else None,
-        "efficiency": _interval_json(prediction.efficiency if prediction else None),
-        "step_s": _interval_json(prediction.step_s if prediction else None),
+        "efficiency": _interval_json(option, prediction.efficiency if prediction else None),
+        "step_s": _interval_json(option, prediction.step_s if prediction else None),
         "parts_s": {term.value: seconds for term, seconds in prediction.parts_s}
         if prediction
         else None,
-        "time_s": _interval_json(option.time_s),
-        "accelerator_hours": _interval_json(option.accelerator_hours),
-        "cost": _interval_json(option.cost),
+        "time_s": _interval_json(option, option.time_s),
+        "accelerator_hours": _interval_json(option, option.accelerator_hours),
+        "cost": _interval_json(option, option.cost),
         "memory": asdict(option.what_if.memory) if option.what_if.memory else None,
         "price_hour": option.hour.amount if option.hour else None,
         "currency": option.hour.currency if option.hour else None,
-        "limited_by": prediction.bound_by.value if prediction else None,
+        "links_gbps": [SLOW_GBPS, FAST_GBPS] if option.ends else None,
+        "limited_by": limited_by(option) or None,
         "extrapolated": prediction.extrapolated if prediction else None,
         "warnings": list(prediction.warnings) if prediction else [],
         "refused": refusal(option.answer) if isinstance(option.answer, NoPrediction) else None,
@@ -256,5 +266,8 @@ def _bounds(option: ClusterOption) -> dict[str, Any] | None:
     }
 
 
-def _interval_json(value: Interval | None) -> dict[str, float] | None:
-    return asdict(value) if value else None
+def _interval_json(option: ClusterOption, value: Interval | None) -> dict[str, Any] | None:
+    """Return an interval as JSON; with unknown links it has no point."""
+    if value is None:
+        return None
+    return {**asdict(value), "point": None} if option.ends else asdict(value)

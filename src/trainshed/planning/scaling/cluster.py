@@ -27,6 +27,9 @@ class HostKind:
     """``tcp``, ``rdma``, ``dcn`` or ``none``."""
     network_gbps: float = 0.0
     """Nominal, one way, all adapters of a host; 0 if unknown."""
+    network_assumed: bool = False
+    """Whether this rate is only that of Google's machine type, and the job's machines may be
+    others."""
     memory_bytes: float = 0.0
     """Memory of one accelerator, or of the host if its processors train; 0 if unknown."""
 

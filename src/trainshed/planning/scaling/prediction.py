@@ -1,6 +1,7 @@
 """Predictions for one cluster: figures with 80 % intervals and the bottleneck, or the refusal."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from trainshed.planning.scaling.cluster import Cluster
@@ -22,6 +23,14 @@ class Interval:
         """Return ``numerator`` divided by the interval: low becomes high."""
         return Interval(
             low=numerator / self.high, point=numerator / self.point, high=numerator / self.low
+        )
+
+    def span(self, other: "Interval") -> "Interval":
+        """Return the interval that holds both; its point is their geometric mean."""
+        return Interval(
+            low=min(self.low, other.low),
+            point=math.sqrt(self.point * other.point),
+            high=max(self.high, other.high),
         )
 
     def holds(self, value: float) -> bool:
@@ -70,3 +79,19 @@ class NoPrediction:
     """The accepted values, or the command that measures what is missing."""
     samples_per_s: tuple[float, float] | None = None
     """The samples/s without gain and with linear gain; None if nothing was measured."""
+
+
+def span_predictions(slow: Prediction, fast: Prediction, cluster: Cluster) -> Prediction:
+    """Return the prediction of a cluster from those with slow and with fast links.
+
+    Its intervals hold both; parts and bottleneck are those with slow links.
+    """
+    return replace(
+        slow,
+        cluster=cluster,
+        step_s=slow.step_s.span(fast.step_s),
+        samples_per_s=slow.samples_per_s.span(fast.samples_per_s),
+        speedup=slow.speedup.span(fast.speedup),
+        efficiency=slow.efficiency.span(fast.efficiency),
+        extrapolated=slow.extrapolated or fast.extrapolated,
+    )
