@@ -111,8 +111,8 @@ def test_a_host_that_the_catalog_does_not_know_needs_a_rate():
     one_host, four_hosts = answer.options
     assert one_host.prediction
     assert four_hosts.answer.field == "network-gbps"
-    known = replace(HOST, network_gbps=0.0)
-    links = links_of(calibrated(TRAINING, known, ONE_HOST), known, request)
+    unstated = replace(HOST, network_gbps=0.0)
+    links = links_of(calibrated(TRAINING, unstated, ONE_HOST), unstated, request)
     assert links.host.network_gbps == 32
 
 
@@ -127,8 +127,8 @@ def test_other_hosts_have_the_share_of_their_own_links():
 def test_reducers_are_not_recommended_for_unknown_links():
     light = plan(reducers=None)
     assert rows(light) == [(8, 0), (32, 0)], "over 100 Gbit/s they make no difference"
-    asked = plan(reducers=2)
-    slow, fast = (end.cluster for end in asked.own.ends)
+    reduced = plan(reducers=2)
+    slow, fast = (end.cluster for end in reduced.own.ends)
     assert (slow.reducer_gbps, fast.reducer_gbps) == (1.0, 100.0), "in the catalog's proportion"
 
 

@@ -91,18 +91,18 @@ def _clusters_of_kind(
         what_if = _what_if(job, request, links.calibration, (links.host, per_host), accelerators)
         memory = _memory(request, what_if, kind.memory_bytes or links.host.memory_bytes)
         crosses = what_if.cluster.hosts > 1
-        refused = what_if.refused or _unfitting(what_if.cluster, fitting)
-        refused = refused or (memory.refused if memory else None)
-        refused = refused or (links.refused if crosses else None)
         what_if = replace(
             what_if,
             posterior=posteriors[0],
             unmeasured=unmeasured,
             memory=memory,
-            refused=refused,
+            refused=what_if.refused
+            or _unfitting(what_if.cluster, fitting)
+            or (memory.refused if memory else None)
+            or (links.refused if crosses else None),
             is_asked=accelerators in _list_requested(request, per_host),
         )
-        ends = zip(links.ends, posteriors[1:], strict=True) if crosses and not refused else ()
+        ends = zip(links.ends, posteriors[1:], strict=True) if crosses else ()
         yield replace(what_if, ends=tuple(_at_end(job, what_if, *end) for end in ends))
 
 

@@ -47,7 +47,7 @@ _NOT_IN_CATALOG: Final = NoPrediction(
 
 def measure_links(file: str | None) -> str:
     """Return the command that measures the links for a job's file, or without a file."""
-    return f"trainshed plan calibrate-jobs {file} --hosts 1,2" if file else "iperf3 -c HOST"
+    return f"trainshed plan calibrate --on-server {file} --hosts 1,2" if file else "iperf3 -c HOST"
 
 
 def links_of(calibration: Calibration, kind: HostKind, request: PlanRequest) -> HostLinks:

@@ -214,9 +214,9 @@ def _answer(what_if: WhatIf) -> Prediction | NoPrediction:
 
 def marks_of(options: Sequence[ClusterOption], request: PlanRequest) -> OptionMarks:
     """Return the recommended options, and the recommendations that depend on unknown links."""
-    known = _marks_of([option for option in options if not option.ends], request)
+    without_range = _marks_of([option for option in options if not option.ends], request)
     if not any(option.ends for option in options):
-        return known
+        return without_range
     slow, fast = (_marks_at(options, end, request) for end in (0, 1))
     sure, unknown = {}, []
     for name in ("fastest", "cheapest", "knee"):
@@ -225,7 +225,7 @@ def marks_of(options: Sequence[ClusterOption], request: PlanRequest) -> OptionMa
             sure[name] = at_slow
         else:
             unknown.append(UnknownMark(name=name, slow=at_slow, fast=at_fast))
-    return OptionMarks(**sure, meets=known.meets, unknown=tuple(unknown))
+    return OptionMarks(**sure, meets=without_range.meets, unknown=tuple(unknown))
 
 
 def _marks_at(options: Sequence[ClusterOption], end: int, request: PlanRequest) -> OptionMarks:

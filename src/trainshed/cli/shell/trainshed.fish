@@ -735,6 +735,8 @@ complete -c trainshed -n '_shtab_trainshed_using plan' -l what-if -x -d 'Numbers
 complete -c trainshed -n '_shtab_trainshed_using plan' -l machine-types -x -d 'Other machine types to plan for'
 complete -c trainshed -n '_shtab_trainshed_using plan' -l reducers -x -d 'Number of reducers; default: auto, the numbers that change the throughput'
 complete -c trainshed -n '_shtab_trainshed_using plan' -l parameter-servers -x -d 'Number of parameter servers; default: as in the file'
+complete -c trainshed -n '_shtab_trainshed_using plan' -l network-gbps -x -d 'Nominal rate of the network of one host, in Gbit/s; catalog: the machines are Google'"'"'s, with the network of their machine type; default: as the calibration has it'
+complete -c trainshed -n '_shtab_trainshed_using plan' -l stream-gbps -x -d 'Rate of one TCP stream between two hosts, in Gbit/s, as iperf3 -c HOST prints it; default: as the calibration has it'
 complete -c trainshed -n '_shtab_trainshed_using plan' -l batch -xka "keep-local keep-global" -d 'Keep the batch of each accelerator (default), or the batch of the whole job'
 complete -c trainshed -n '_shtab_trainshed_using plan' -l largest-batch -x -d 'Most samples of a step that fit into the memory of an accelerator'
 complete -c trainshed -n '_shtab_trainshed_using plan' -l model-parallel -x -d 'Accelerators that share one copy of the model, as measured; default: 1'
