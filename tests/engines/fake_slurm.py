@@ -5,7 +5,7 @@ import threading
 from itertools import count
 from pathlib import Path
 
-from engines.slurm_texts import NODES, PARTITIONS
+from engines.slurm_texts import CONFIG, NODES, PARTITIONS
 from trainshed.engines.slurm.commands import CommandResult
 
 
@@ -100,6 +100,7 @@ class FakeSlurm:
             return CommandResult(0)
         texts = {
             "ping": f"Slurmctld(primary) at here is {'UP' if self.is_up else 'DOWN'}\n",
+            "show config": CONFIG,
             "show node -o": NODES,
             "show partition -o": PARTITIONS,
         }

@@ -15,6 +15,9 @@ from trainshed.engines.accelerator_names import find_accelerator
         ("h200", "NVIDIA_H200_141GB"),
         ("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition", "NVIDIA_RTX_PRO_6000"),
         ("NVIDIA-L40S", None),
+        ("a100_1g.5gb", None),  # a slice is a type of its own
+        ("nvidia_h100_80gb_hbm3_1g.10gb", None),
+        ("NVIDIA-A100-SXM4-40GB-MIG-3g.20gb", None),
         ("Tesla-P40", None),
         ("NVIDIA-GH200-480GB", None),
         ("mi300x", None),

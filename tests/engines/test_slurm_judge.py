@@ -5,8 +5,9 @@ import pytest
 from engines.slurm_texts import NODES, PARTITIONS
 from trainshed.engines.base import JobNeeds
 from trainshed.engines.slurm import options, parse
-from trainshed.engines.slurm.judge import choose_excluded, explain_refusal
+from trainshed.engines.slurm.judge import choose_excluded, choose_request, explain_refusal
 from trainshed.engines.slurm.nodes import ClusterState
+from trainshed.engines.slurm.shape import Need
 from trainshed.model.explanation import Reason
 from trainshed.model.resources import Demand, GroupDemand, JobDemand
 from trainshed.model.roles import Role
@@ -128,3 +129,111 @@ def test_partitions_and_wishes_that_are_not_there():
 
 def test_a_cluster_that_was_never_seen_refuses_nothing():
     assert explain_refusal(needs_of(group(Role.PRIMARY, 1, gpus=99)), ClusterState(), MAIN) is None
+
+
+def test_a_job_that_sets_no_time_gets_what_the_partition_permits():
+    job = needs_of(group(Role.PRIMARY, 1), running_s_max=604_800.0, sets_time=False)
+    assert explain_refusal(job, CLUSTER, SHORT) is None
+    request = choose_request(job, CLUSTER, SHORT)
+    assert (request.partition, request.grant.minutes) == ("short", 60)
+    no_time = options.read({"spool": "/s", "partition": "short", "hold_s": 3600})
+    assert "`grace_s` and `hold_s`" in explain_refusal(job, CLUSTER, no_time).message
+
+
+def several(**settings):
+    return options.read({"spool": "/s", "partition": "short,main", **settings})
+
+
+def test_of_several_partitions_one_that_can_run_the_job_is_enough():
+    large = needs_of(group(Role.PRIMARY, 1, gpus=8, gpu_type="NVIDIA_H100_80GB"))
+    assert explain_refusal(large, CLUSTER, several()) is None
+    assert choose_request(large, CLUSTER, several()).partition == "main"
+    small = needs_of(group(Role.PRIMARY, 1), running_s_max=600.0)
+    assert choose_request(small, CLUSTER, several()).partition == "short,main"
+    long = needs_of(group(Role.PRIMARY, 1), running_s_max=7200.0, sets_time=False)
+    assert choose_request(long, CLUSTER, several()).partition == "main"
+
+
+def test_of_several_partitions_each_says_why_it_cannot():
+    refusal = explain_refusal(needs_of(group(Role.PRIMARY, 1, cpus=99)), CLUSTER, several())
+    assert "the nodes of partition short have" in refusal.message
+    assert "; primary asks" in refusal.message
+    assert "the nodes of partition main have" in refusal.message
+    absent = options.read({"spool": "/s", "partition": "main,none"})
+    refusal = explain_refusal(needs_of(group(Role.PRIMARY, 1)), CLUSTER, absent)
+    assert refusal.message == "the cluster has no partition none; it has: main, short, shut"
+
+
+def node(name, gres, **more):
+    return CLUSTER.nodes[0]._replace(name=name, gres=gres, **more)
+
+
+def cluster_of(*nodes, **partition):
+    main = CLUSTER.partitions["main"]._replace(**partition)
+    return ClusterState(nodes, {"main": main}, {})
+
+
+def test_a_slice_of_a_gpu_is_no_whole_gpu():
+    cluster = cluster_of(node("n1", {"a100_1g.5gb": 7}), node("n2", {"a100": 4}))
+    whole = needs_of(group(Role.PRIMARY, 1, gpus=4, gpu_type="NVIDIA_TESLA_A100"))
+    assert explain_refusal(whole, cluster, MAIN) is None
+    more = needs_of(group(Role.PRIMARY, 1, gpus=7, gpu_type="NVIDIA_TESLA_A100"))
+    assert explain_refusal(more, cluster, MAIN).change.accepted == "4"
+    assert cluster.types == ["NVIDIA_TESLA_A100", "a100_1g.5gb"]
+    mapped = cluster._replace(gres={"NVIDIA_TESLA_T4": "a100_1g.5gb"})
+    assert explain_refusal(needs_of(group(Role.PRIMARY, 7, gpus=1)), mapped, MAIN) is None
+
+
+V100 = "NVIDIA_TESLA_V100"
+
+
+def word_of(cluster, *groups):
+    pool = choose_request(needs_of(*groups), cluster, MAIN).pool
+    need = Need(gpu_type=V100, gpus=groups[0].each.gpu_count)
+    return pool.choose_word(need, sum(group.count for group in groups))
+
+
+def test_of_several_words_for_one_type_the_one_with_room_is_chosen():
+    cluster = cluster_of(
+        node("n1", {"v100": 4}),
+        node("n2", {"tesla_v100": 4}),
+        node("n3", {"tesla_v100": 4}, state=("ALLOCATED",)),
+    )
+    assert word_of(cluster, group(Role.PRIMARY, 2, gpus=4, gpu_type=V100)) == "tesla_v100"
+    one = group(Role.PRIMARY, 1, gpus=4, gpu_type=V100)
+    busy = cluster_of(node("n1", {"v100": 4}), node("n2", {"tesla_v100": 4}, state=("ALLOCATED",)))
+    assert word_of(busy, one) == "v100"
+    free = cluster_of(node("n1", {"v100": 4}, state=("ALLOCATED",)), node("n2", {"tesla_v100": 4}))
+    assert word_of(free, one) == "tesla_v100"
+    assert word_of(cluster_of(node("n1", {"": 4}), node("n2", {"v100": 4})), one) == "v100"
+    assert word_of(cluster_of(node("n1", {"": 8}), node("n2", {"v100": 4})),
+                   group(Role.PRIMARY, 1, gpus=8, gpu_type=V100)) == ""  # fmt: skip
+
+
+def test_gpus_of_two_words_are_not_added_up():
+    cluster = cluster_of(node("n1", {"v100": 4}), node("n2", {"tesla_v100": 4}))
+    job = needs_of(group(Role.PRIMARY, 1, gpus=4, gpu_type=V100),
+                   group(Role.WORKER, 1, gpus=4, gpu_type=V100))  # fmt: skip
+    refusal = explain_refusal(job, cluster, MAIN)
+    assert refusal.change.field == "replica_count"
+    assert "Slurm calls v100; it calls others tesla_v100" in refusal.message
+
+
+def test_the_memory_for_a_cpu_is_limited():
+    lean = cluster_of(node("n1", {}), memory_per_cpu_max=500)
+    assert explain_refusal(needs_of(group(Role.PRIMARY, 1, cpus=1, gb=3)), lean, MAIN) is None
+    refusal = explain_refusal(needs_of(group(Role.PRIMARY, 1, cpus=1, gb=6)), lean, MAIN)
+    assert "13 vCPUs and 6 GB (MaxMemPerCPU is 500 MiB)" in refusal.message
+
+
+def test_features_of_nodes():
+    cluster = cluster_of(node("n1", {}, features=frozenset({"ib", "big"})), node("n2", {"t4": 4}))
+    wishes = options.read({"spool": "/s", "constraint": "ib&big", "wishes": ["constraint"]})
+    assert explain_refusal(needs_of(group(Role.PRIMARY, 8)), cluster, wishes) is None
+    assert explain_refusal(needs_of(group(Role.PRIMARY, 9)), cluster, wishes) is not None
+    job = needs_of(group(Role.PRIMARY, 1), wants={"trainshed-slurm-constraint": "gold"})
+    assert explain_refusal(job, cluster, wishes).message == (
+        "the nodes of partition main lack the features of gold"
+    )
+    either = options.read({"spool": "/s", "constraint": "[gold|ib]"})  # only Slurm can judge this
+    assert explain_refusal(needs_of(group(Role.PRIMARY, 16)), cluster, either) is None

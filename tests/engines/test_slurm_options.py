@@ -3,7 +3,7 @@
 import pytest
 
 from trainshed.engines.slurm import options
-from trainshed.engines.slurm.options import wishes_of
+from trainshed.engines.slurm.options import list_sbatch_options, wishes_of
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 
@@ -32,7 +32,7 @@ def test_what_is_not_said_has_a_default():
         ({"partition": 3}, "must be a text, got 3"),
         ({"ssh": "-oProxyCommand=x"}, "HOST or USER@HOST"),
         ({"nice": -1}, "whole number from 0"),
-        ({"wishes": ["partition", "exclusive"]}, "got 'exclusive'"),
+        ({"wishes": ["partition", "uid"]}, "got 'uid'"),
         ({"wishes": "partition"}, "must be a list of partition"),
         ({"policy": "emulate"}, "exact or best-effort"),
         ({"packing": "yes"}, "true or false"),
@@ -42,6 +42,17 @@ def test_what_is_not_said_has_a_default():
         ({"account": {"p": "--x"}}, "a name of Slurm's"),
         ({"gres": "t4"}, "a table of texts"),
         ({"partitions": {"NVIDIA_L4": "a b"}}, "a name of Slurm's"),
+        ({"constraint": "-x"}, "features of nodes"),
+        ({"clusters": "a,b"}, "one name"),
+        ({"env": ["A-B"]}, "names of variables"),
+        ({"env": ["SLURM_JWT"], "ssh": "login"}, "both `env` and `ssh`"),
+        ({"waste_max": 1}, "from 0 to below 1"),
+        ({"sbatch_options": ["--ntasks=1"]}, "with a NAME of acctg-freq"),
+        ({"sbatch_options": ["--exclusive=no"]}, "--exclusive with a value like"),
+        ({"sbatch_options": ["--contiguous=1"]}, "--contiguous with no value"),
+        ({"sbatch_options": ["licenses=a"]}, "--NAME=VALUE"),
+        ({"sbatch_options": ["--licenses=a b"]}, "without spaces and quotes"),
+        ({"sbatch_options": ["--licenses=--x"]}, "without spaces and quotes"),
     ],
 )
 def test_bad_settings(settings, words):
@@ -70,12 +81,31 @@ def test_wishes_are_labels_that_the_configuration_allows():
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("qos", "high", "accepted are: trainshed-slurm-partition, trainshed-slurm-nice"),
+        ("qos", "high", "accepted are: trainshed-slurm-partition, trainshed-slurm-nice,"),
         ("partition", "--uid=0", "a name that Slurm knows"),
         ("nice", "-100", "a whole number from 0"),
+        ("switches", "many", "a value like"),
+        ("contiguous", "no", "no value (yes in a label)"),
     ],
 )
 def test_other_wishes_are_refused(name, text, words):
+    settings = read(wishes=["partition", "nice", "switches", "contiguous"])
     with pytest.raises(UsageFault) as caught:
-        wishes_of({f"trainshed-slurm-{name}": text}, read(wishes=["partition", "nice"]))
+        wishes_of({f"trainshed-slurm-{name}": text}, settings)
     assert words in str(caught.value)
+
+
+def test_a_label_wins_over_the_configured_option_of_the_same_name():
+    settings = read(
+        sbatch_options=["--licenses=matlab:2", "--exclusive=user"],
+        wishes=["exclusive", "contiguous", "licenses"],
+    )
+    assert list_sbatch_options({}, settings) == ("--licenses=matlab:2", "--exclusive=user")
+    wishes = wishes_of(
+        {"trainshed-slurm-exclusive": "yes", "trainshed-slurm-contiguous": "yes"}, settings
+    )
+    assert list_sbatch_options(wishes, settings) == (
+        "--licenses=matlab:2",
+        "--exclusive",
+        "--contiguous",
+    )

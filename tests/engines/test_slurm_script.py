@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from trainshed.engines.slurm import script
+from trainshed.engines.slurm.attempt_files import read_nodes
 from trainshed.engines.slurm.script import Submission
-from trainshed.engines.slurm.shape import roles_of, shape_of
+from trainshed.engines.slurm.shape import ShapeRules, roles_of, shape_of
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import Demand, FleetPolicy, GroupDemand, JobDemand
 from trainshed.model.roles import Role
@@ -40,11 +42,9 @@ def demand(*groups):
     )
 
 
-def submission_of(*groups, packing=False, nodes=100, policy=FleetPolicy.EXACT, **more):
+def submission_of(*groups, nodes=100, rules=ShapeRules(), **more):  # noqa: B008 - a constant
     job_demand = demand(*groups)
-    shape = shape_of(
-        roles_of(job_demand), job_demand, policy, packing=packing, fitting=lambda _: nodes
-    )
+    shape = shape_of(roles_of(job_demand), job_demand, rules, lambda _: nodes)
     words = tuple("t4" if part.need.gpus else "" for part in shape.parts)
     return Submission(
         key=KEY,
@@ -73,7 +73,7 @@ def test_one_replica():
         f"{COMMON} --job-name=ts-abc-{KEY.uid} --comment={KEY} --dependency=singleton --time=66 "
         "--ntasks=1 --cpus-per-task=4 --mem-per-cpu=3840M b.sh /s/j/2 py w.pyz"
     )
-    assert steps(submission) == [(f"{SRUN} --ntasks=1 --cpus-per-task=4 {WARDEN}", 0, 1)]
+    assert steps(submission) == [(f"{SRUN} --ntasks=1 --cpus-per-task=4 --mem=0 {WARDEN}", 0, 1)]
 
 
 def test_equal_shapes_are_one_plain_job():
@@ -82,14 +82,21 @@ def test_equal_shapes_are_one_plain_job():
     )
     assert sbatch(submission) == (
         f"{COMMON} --job-name=ts-abc-{KEY.uid} --comment={KEY} --dependency=singleton "
-        "--partition=gpu --ntasks=4 --cpus-per-task=4 --mem-per-cpu=4096M --nodes=4 "
-        "--ntasks-per-node=1 --gres=gpu:t4:2 b.sh /s/j/2 py w.pyz"
+        "--partition=gpu --ntasks=4 --cpus-per-task=4 --mem-per-cpu=4096M --gpus-per-task=t4:2 "
+        "b.sh /s/j/2 py w.pyz"
     )
-    assert steps(submission) == [(f"{SRUN} --ntasks=4 --cpus-per-task=4 {WARDEN}", 0, 4)]
+    gpus = "--gpus-per-task=t4:2 --gpu-bind=per_task:2"
+    command = f"{SRUN} --ntasks=4 --cpus-per-task=4 --mem=0 {gpus} {WARDEN}"
+    assert steps(submission) == [(command, 0, 4)]
 
 
 def test_replicas_share_a_node_where_there_are_too_few():
-    submission = submission_of((Role.PRIMARY, 1, 1, 0, 1), (Role.WORKER, 7, 1, 0, 1), nodes=6)
+    submission = submission_of(
+        (Role.PRIMARY, 1, 1, 0, 1),
+        (Role.WORKER, 7, 1, 0, 1),
+        nodes=6,
+        rules=ShapeRules(spread=True),
+    )
     assert "--ntasks=8 --cpus-per-task=1 --nodes=4 --ntasks-per-node=2 --gres=gpu:t4:2" in sbatch(
         submission
     )
@@ -113,20 +120,20 @@ def test_different_shapes_are_components_with_names_of_their_own():
     )
     name = f"--job-name=ts-abc-{KEY.uid}"
     assert sbatch(submission) == (
-        f"{COMMON} {name} {flags} --ntasks=1 --cpus-per-task=4 --nodes=1 --ntasks-per-node=1 "
-        f"--gres=gpu:t4:1 : {name}.1 {flags} --ntasks=2 --cpus-per-task=4 --nodes=2 "
-        f"--ntasks-per-node=1 --gres=gpu:t4:4 : {name}.2 {flags} --ntasks=2 --cpus-per-task=2 "
+        f"{COMMON} {name} {flags} --ntasks=1 --cpus-per-task=4 --gpus-per-task=t4:1 "
+        f": {name}.1 {flags} --ntasks=2 --cpus-per-task=4 --gpus-per-task=t4:4 "
+        f": {name}.2 {flags} --ntasks=2 --cpus-per-task=2 "
         "b.sh /s/j/2 py w.pyz"
     )
-    more = SRUN.removeprefix("srun ")
+    more, gpus = SRUN.removeprefix("srun "), "--gpus-per-task=t4:{0} --gpu-bind=per_task:{0}"
     assert steps(submission) == [
         (
             " : ".join(
                 f"{srun} {WARDEN}"
                 for srun in (
-                    f"{SRUN} --ntasks=1 --cpus-per-task=4",
-                    f"{more} --ntasks=2 --cpus-per-task=4",
-                    f"{more} --ntasks=2 --cpus-per-task=2",
+                    f"{SRUN} --ntasks=1 --cpus-per-task=4 --mem=0 {gpus.format(1)}",
+                    f"{more} --ntasks=2 --cpus-per-task=4 --mem=0 {gpus.format(4)}",
+                    f"{more} --ntasks=2 --cpus-per-task=2 --mem=0",
                 )
             ),
             0,
@@ -140,7 +147,7 @@ def test_packing_puts_small_replicas_beside_large_ones():
         (Role.PRIMARY, 1, 2, 1.0, 0),
         (Role.WORKER, 2, 4, 8.0, 4),
         (Role.PARAMETER_SERVER, 3, 1, 1.0, 0),
-        packing=True,
+        rules=ShapeRules(packing=True),
     )
     assert sbatch(submission).endswith(
         "--nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=8 --mem=11264M --gres=gpu:t4:4 "
@@ -159,8 +166,12 @@ def test_packing_puts_small_replicas_beside_large_ones():
 
 
 def test_best_effort_asks_for_gpus_alone():
-    command = sbatch(submission_of((Role.PRIMARY, 1, 32, 120.0, 2), policy=FleetPolicy.BEST_EFFORT))
-    assert "--cpus-per-task=1 --nodes=1" in command
+    command = sbatch(
+        submission_of(
+            (Role.PRIMARY, 1, 32, 120.0, 2), rules=ShapeRules(policy=FleetPolicy.BEST_EFFORT)
+        )
+    )
+    assert "--cpus-per-task=1 --gpus-per-task=t4:2" in command
     assert "--mem" not in command
 
 
@@ -178,18 +189,18 @@ def folder(tmp_path):
     return path
 
 
-def run(tmp_path, folder, job="17"):
+def run(tmp_path, folder, job="17", more=(), **variables):
     batch = tmp_path / "b.sh"
     batch.write_text(script.BATCH)
-    words = ["/bin/sh", batch, folder, "python3", tmp_path / "w.py"]
-    env = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": job}
+    words = ["/bin/sh", batch, folder, "python3", tmp_path / "w.py", *more]
+    env = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": job, **variables}
     return subprocess.run(words, env=env, capture_output=True, text=True, check=False)
 
 
 def test_the_script_takes_the_claim_and_becomes_the_launcher(tmp_path, folder):
     done = run(tmp_path, folder)
     assert (done.stdout, done.stderr) == (f"{['attempt', str(folder)]} ALL\n", "")
-    assert (folder / "claim").read_text() == "17\n"
+    assert (folder / "claim").read_text() == "17 /\n"
 
 
 @pytest.mark.parametrize("planted", ["17\n", "server", ""])
@@ -204,3 +215,47 @@ def test_a_claim_that_is_a_link_is_not_followed(tmp_path, folder):
     (folder / "claim").symlink_to(tmp_path / "elsewhere")
     assert run(tmp_path, folder).stdout == ""
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_the_launcher_has_no_variable_that_is_for_sbatch_alone(tmp_path, folder):
+    archive = tmp_path / "w.py"
+    archive.write_text("import os\nprint(sorted({'TOKEN', 'OTHER', 'KEPT'} & {*os.environ}))\n")
+    env = {"TOKEN": "s3cr3t", "OTHER": "s3cr3t", "KEPT": "1"}
+    done = run(tmp_path, folder, more=("TOKEN", "OTHER"), **env)
+    assert done.stdout == "['KEPT']\n"
+
+
+def test_the_claim_has_the_nodes_and_the_tasks_on_each(tmp_path, folder):
+    env = {
+        "SLURM_JOB_NODELIST_HET_GROUP_0": "n[1-2]",
+        "SLURM_JOB_NODELIST_HET_GROUP_1": "n7",
+        "SLURM_TASKS_PER_NODE_HET_GROUP_0": "4,2",
+        "SLURM_TASKS_PER_NODE_HET_GROUP_1": "2",
+        "SLURM_JOB_NODELIST": "n[1-2]",
+        "SLURM_TASKS_PER_NODE": "4,2",
+    }
+    run(tmp_path, folder, **env)
+    assert (folder / "claim").read_text() == "17 n[1-2] n7 / 4,2 2\n"
+    assert read_nodes(AttemptFolder(str(folder))) == [
+        ("n1", "n1", "n1", "n1", "n2", "n2"),
+        ("n7", "n7"),
+    ]
+
+
+def test_a_claim_of_an_earlier_version_has_nodes_alone(folder):
+    (folder / "claim").write_text("17 n[1-2] n7\n")
+    assert read_nodes(AttemptFolder(str(folder))) == [("n1", "n2"), ("n7",)]
+
+
+def test_options_of_a_site_are_given_to_every_component():
+    submission = submission_of(
+        (Role.PRIMARY, 1, 4, 0, 0),
+        (Role.WORKER, 1, 4, 0, 1),
+        constraint="ib",
+        more=("--exclusive", "--licenses=a"),
+        hidden=("SLURM_JWT",),
+    )
+    words = script.sbatch_words(submission)
+    for option in ("--constraint=ib", "--exclusive", "--licenses=a"):
+        assert words.count(option) == 2
+    assert words[-4:] == ["/s/j/2", "py", "w.pyz", "SLURM_JWT"]

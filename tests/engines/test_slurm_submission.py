@@ -191,9 +191,9 @@ def test_gpus_of_a_type_are_asked_for_by_slurms_word_for_them(world):
     engine = world.engine()
     eventually(engine.fleet)
     engine.launch(KEY, plan_of(), gpus("NVIDIA_A100_80GB"))
-    assert "--gres=gpu:nvidia_a100_80gb_pcie:2" in world.slurm.called("sbatch")[-1]
+    assert "--gpus-per-task=nvidia_a100_80gb_pcie:2" in world.slurm.called("sbatch")[-1]
     engine.launch(AttemptKey(6, 1), plan_of(), gpus("NVIDIA_TESLA_T4"))
-    assert "--gres=gpu:t4:2" in world.slurm.called("sbatch")[-1]
+    assert "--gpus-per-task=t4:2" in world.slurm.called("sbatch")[-1]
 
 
 def test_the_job_that_has_the_claim_is_the_attempt_s_whatever_was_submitted(world):

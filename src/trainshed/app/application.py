@@ -214,7 +214,7 @@ def build(
         buckets=buckets_of(folder),
         make_trial_job=TrialJobs(store, settings.running_s_default),
         quotas=settings.quotas,
-        pace=Pace(grace_s=settings.grace_s),
+        pace=Pace(grace_s=settings.grace_s, running_s_default=settings.running_s_default),
         budgets=settings.budgets,
         hang_restart=settings.hang_restart,
         clock=partial(_time_of, store),

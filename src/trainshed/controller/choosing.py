@@ -11,6 +11,7 @@ from typing import Final
 from trainshed.controller.handing_over import Choose
 from trainshed.engines.base import JobNeeds, PlacedBy
 from trainshed.engines.several import Engines
+from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT
 from trainshed.model.explanation import Explanation
 from trainshed.model.labels import ENGINE_LABEL, OfferedEngine
 from trainshed.model.resources import JobDemand
@@ -26,14 +27,18 @@ Startable = Callable[[int, str], Explanation | None]
 
 
 def choosing(
-    engines: Engines, never: Callable[[JobDemand], Explanation | None], startable: Startable | None
+    engines: Engines,
+    never: Callable[[JobDemand], Explanation | None],
+    startable: Startable | None,
+    running_s_default: float | None = RUNNING_S_DEFAULT,
 ) -> Choose:
     """Return the function that chooses among the engines of a server.
 
     ``never`` returns why the nodes on which the server itself places jobs can never hold a job.
+    ``running_s_default`` is the server's limit, in seconds, for jobs that set none.
     """
     if engines.are_several:
-        return _Chooser(engines, never, startable)
+        return _Chooser(engines, never, startable, running_s_default)
     name = engines.first
     if engines.traits_of(name).places is PlacedBy.SERVER:
         choice = ChosenEngine(name="")
@@ -42,7 +47,7 @@ def choosing(
 
 
 #: The key of a judgement: the engine's name and the parts of a job that the judgement depends on.
-_JudgementKey = tuple[str, JobDemand, float | None, str, frozenset[tuple[str, str]]]
+_JudgementKey = tuple[str, JobDemand, tuple[float | None, bool], str, frozenset[tuple[str, str]]]
 
 
 @dataclass(eq=False, slots=True)
@@ -50,6 +55,7 @@ class _Chooser:
     engines: Engines
     never: Callable[[JobDemand], Explanation | None]
     startable: Startable | None
+    running_s_default: float | None
     _offered: tuple[OfferedEngine, ...] = field(default=(), init=False)
     _queried_at: float = field(default=float("-inf"), init=False)
     _judged: dict[_JudgementKey, Explanation | None] = field(default_factory=dict, init=False)
@@ -67,6 +73,7 @@ class _Chooser:
         needs = JobNeeds(
             demand=job.demand,
             running_s_max=job.running_s_left,
+            sets_time=job.running_s_max != self.running_s_default,
             wants=job.wants,
             project=job.project,
         )
@@ -74,7 +81,8 @@ class _Chooser:
         offered, wants = self._list_offered(), frozenset(job.wants.items())
 
         def find_refusal(name: str) -> Explanation | None:
-            key = name, job.demand, needs.running_s_max, job.project, wants
+            limit = needs.running_s_max, needs.sets_time
+            key = name, job.demand, limit, job.project, wants
             if key not in self._judged:
                 self._judged[key] = judge(name)
             why = self._judged[key]

@@ -64,7 +64,9 @@ class Scheduler:
     _departures: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self._choose = choosing(self.engines, self.never, self.startable)
+        self._choose = choosing(
+            self.engines, self.never, self.startable, self.pace.running_s_default
+        )
         self._forget()
 
     def due(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT
 from trainshed.store.base import StoreFault
 from trainshed.store.front import FRONT_MAX
 
@@ -46,6 +47,8 @@ class Pace:
     """Seconds between scheduling passes without a change, because reservations end with time."""
     grace_s: float = 10.0
     """Seconds between a replica's SIGTERM and its SIGKILL."""
+    running_s_default: float | None = RUNNING_S_DEFAULT
+    """The limit of running time, in seconds, of a job that sets none; None: no limit."""
     window: int = FRONT_MAX
     """The most waiting jobs that one scheduling pass considers."""
     batch: int = 100

@@ -25,7 +25,16 @@ _ACCELERATORS: Final = tuple(
 )
 
 
+#: The profile of a slice of a divided GPU, such as ``1g.5gb`` in ``a100_1g.5gb`` (NVIDIA MIG).
+_SLICE: Final = re.compile(r"(?<![0-9])[0-9]g[._][0-9]+gb", re.IGNORECASE)
+
+
 def find_accelerator(word: str) -> str | None:
-    """Return the accelerator type for a cluster's name of GPUs; None: no type has the name."""
+    """Return the accelerator type for a cluster's name of GPUs; None: no type has the name.
+
+    A slice of a divided GPU is a type of its own, which has the cluster's name.
+    """
     plain = word.replace("-", "_")
+    if _SLICE.search(plain):
+        return None
     return next((name for pattern, name in _ACCELERATORS if pattern.search(plain)), None)

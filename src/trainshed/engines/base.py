@@ -209,6 +209,8 @@ class JobNeeds:
     demand: JobDemand
     running_s_max: float | None = None
     """The maximum time in state RUNNING, in seconds; None: no limit."""
+    sets_time: bool = True
+    """Whether the job sets this time; if it is the server's default, an engine may permit less."""
     wants: Mapping[str, str] = field(default_factory=dict)
     """Labels that the engine reads, as in ``Claim.wants``."""
     images: tuple[str, ...] = ()

@@ -28,6 +28,7 @@ class Placing(NamedTuple):
 
     replicas: tuple[tuple[Role, int], ...]
     per_node: int | None = None
+    """Number of replicas on a node of a packed allocation; None: as the claim says."""
 
 
 class SpoolRecord(NamedTuple):
@@ -87,12 +88,28 @@ def read_claimant(folder: AttemptFolder) -> str:
 
 
 def read_nodes(folder: AttemptFolder) -> list[tuple[str, ...]]:
-    """Read the nodes of each part from the claim of a job; empty if no job has the claim."""
-    words = read_claim(folder).decode(errors="replace").split()
+    """Read the nodes of each part from the claim of a job; empty if no job has the claim.
+
+    A node is listed once for each of its replicas, if the claim has their numbers.
+    """
+    nodes, _, tasks = read_claim(folder).decode(errors="replace").partition("/")
+    counts = tasks.split()
     try:
-        return [tuple(islice(parse.host_names(word), _NODES_MAX)) for word in words[1:]]
+        return [
+            _list_nodes(word, counts[number] if number < len(counts) else "")
+            for number, word in enumerate(nodes.split()[1:])
+        ]
     except ValueError:
         return []
+
+
+def _list_nodes(nodes: str, tasks: str) -> tuple[str, ...]:
+    names = islice(parse.host_names(nodes), _NODES_MAX)
+    if not tasks:
+        return tuple(names)
+    counts = parse.task_counts(tasks)
+    pairs = zip(names, counts, strict=False)
+    return tuple(islice((name for name, count in pairs for _ in range(count)), _NODES_MAX))
 
 
 def first_node(folder: AttemptFolder) -> tuple[str, ...]:
@@ -131,7 +148,10 @@ def choose_lost_nodes(ended: Ended, parts: Sequence[Sequence[str]]) -> tuple[str
 def spread(
     parts: Sequence[Placing], nodes: Sequence[Sequence[str]]
 ) -> Iterator[tuple[Role, int, str]]:
-    """Yield the role, index and node of each replica: Slurm fills one node after the other."""
+    """Yield the role, index and node of each replica: Slurm fills one node after the other.
+
+    ``nodes`` is the result of ``read_nodes``.
+    """
     for part, names in zip(parts, nodes, strict=False):
         per_node = part.per_node or -(-len(part.replicas) // max(1, len(names)))
         for position, (role, index) in enumerate(part.replicas):

@@ -104,27 +104,31 @@ _AWAY: Final = (
 class Commands:
     """Runs Slurm's commands, and counts them."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword arguments of one caller
         self,
         *,
         folder: str = "",
         ssh: str = "",
         control: str = "",
+        cluster: str = "",
+        passed: Sequence[str] = (),
         environ: Mapping[str, str] = os.environ,
         run: Run = run_program,
     ) -> None:
         """``folder`` contains the commands; empty: the commands are on the default path.
 
         ``ssh`` is the login node on which the commands run; empty: this machine.  ``control`` is
-        the socket of the ssh connection, which stays open between commands.
+        the socket of the ssh connection, which stays open between commands.  ``cluster`` is the
+        cluster of a multi-cluster installation; empty: the default.  ``passed`` are the names of
+        further variables of the server's environment for the commands.
         """
         self._folder = folder
         self._ssh = ssh
         self._control = control
-        passed = {name: environ[name] for name in _PASSED if name in environ}
-        agent = ("SSH_AUTH_SOCK",) if ssh else ()
-        passed |= {name: environ[name] for name in agent if name in environ}
-        self._env = {"PATH": _PATH, "LC_ALL": "C", **passed}
+        self._cluster = (f"--clusters={cluster}",) if cluster else ()
+        names = (*_PASSED, *passed, *(("SSH_AUTH_SOCK",) if ssh else ()))
+        variables = {name: environ[name] for name in names if name in environ}
+        self._env = {"PATH": _PATH, "LC_ALL": "C", **variables}
         self._run = run
         self._lock = threading.Lock()
         self.counts: Counter[tuple[str, bool]] = Counter()
@@ -157,7 +161,7 @@ class Commands:
 
     def argv(self, name: str, *words: str, env: Mapping[str, str] | None = None) -> list[str]:
         """Compose the command that this machine runs, with ssh if there is a login node."""
-        command = [os.path.join(self._folder, name), *words]
+        command = [os.path.join(self._folder, name), *self._cluster, *words]
         if not self._ssh:
             return command
         if env:
@@ -182,7 +186,7 @@ class Commands:
 
     def _read_output(self, name: str, answer: CommandResult) -> str:
         if not answer.code:
-            return answer.out
+            return _drop_headings(answer.out) if self._cluster else answer.out
         words = " ".join(answer.err.split()) or f"{name} ended with status {answer.code}"
         is_ssh = bool(self._ssh) and answer.code == _SSH_FAILED
         if is_ssh or any(phrase in words.lower() for phrase in _AWAY):
@@ -192,3 +196,9 @@ class Commands:
     def _count(self, name: str, *, is_well: bool) -> None:
         with self._lock:
             self.counts[name, is_well] += 1
+
+
+def _drop_headings(text: str) -> str:
+    """Drop the lines that name the cluster, which ``--clusters`` adds."""
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("CLUSTER: "))

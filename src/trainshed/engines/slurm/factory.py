@@ -26,12 +26,19 @@ def make(
             "the installation of a Slurm engine must be 1 to 32 characters of a-z and 0-9, "
             f"got {context.installation!r}"
         )
+    if absent := [name for name in settings.env if name not in environ]:
+        raise UsageFault(
+            f"a Slurm engine's `env` names {absent[0]}, which the server's environment lacks; set "
+            "the variable before the start of the server, or remove it from `env`"
+        )
     folder = context.jobs_dir.parent / "engines" / (context.name or "slurm")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     commands = Commands(
         folder=settings.commands,
         ssh=settings.ssh,
         control=str(folder / "ssh"),
+        cluster=settings.clusters,
+        passed=settings.env,
         environ=environ,
         run=run,
     )

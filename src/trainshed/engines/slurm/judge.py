@@ -1,23 +1,36 @@
 """Judges whether a job can ever run on the cluster, by its last known nodes and limits.
 
-Nodes that are only in use do not count against a job.
+Nodes that are only in use do not count against a job.  Of several partitions, each one that could
+run the job alone is eligible.
 """
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from trainshed.engines.base import JobNeeds
 from trainshed.engines.slurm.nodes import ClusterState, is_open
 from trainshed.engines.slurm.options import SlurmOptions, wishes_of
-from trainshed.engines.slurm.parse import Partition, SlurmNode
-from trainshed.engines.slurm.shape import JobShape, Need, ShapePart, roles_of, shape_of
+from trainshed.engines.slurm.parse import Partition
+from trainshed.engines.slurm.pool import NodePool, merge, pool_of
+from trainshed.engines.slurm.shape import JobShape, ShapePart, ShapeRules, roles_of, shape_of
+from trainshed.engines.slurm.time_grant import TimeGrant, grant_time, longest_s
 from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.faults import UsageFault
+from trainshed.model.resources import JobDemand
+from trainshed.model.roles import Role
 
-#: Added to the time limit of a job in Slurm, which is only the last resort.
-SPARE_S: Final = 300.0
 _MIB_PER_GB: Final = 1024
+
+
+class Request(NamedTuple):
+    """Where a job may run, and how long."""
+
+    partition: str
+    """The names of the eligible partitions, with commas; empty: the default partition."""
+    pool: NodePool
+    """The nodes of the eligible partitions."""
+    grant: TimeGrant
 
 
 def explain_refusal(
@@ -28,17 +41,52 @@ def explain_refusal(
         wishes = wishes_of(needs.wants, options)
     except UsageFault as fault:
         return _refuse(str(fault))
-    name = partition_of(needs.demand.gpus, wishes, options)
-    partition = cluster.partition(name)
-    if name and cluster.partitions and partition is None:
-        return _explain_partition(name, cluster)
+    names = partition_of(needs.demand.gpus, wishes, options).split(",")
+    absent = [name for name in names if name and cluster.partition(name) is None]
+    if absent and cluster.partitions:
+        return _explain_partition(absent[0], cluster)
     if not cluster.nodes:
         return None
-    checks: tuple[Callable[[], Explanation | None], ...] = (
-        lambda: _explain_time(needs.running_s_max, partition, options),
-        lambda: _explain_nodes(needs, cluster, partition, options),
+    refusals = [
+        _explain_in_partition(needs, pool, options)
+        for _, pool in _list_pools(names, cluster, wishes, options)
+    ]
+    if any(refusal is None for refusal in refusals):
+        return None
+    return _join([refusal for refusal in refusals if refusal is not None])
+
+
+def choose_request(needs: JobNeeds, cluster: ClusterState, options: SlurmOptions) -> Request:
+    """Choose the partitions that can run a job, and its time.  Raises UsageFault for its labels.
+
+    The time is the largest that one of them permits; partitions that permit less are left out.  If
+    no partition can run the job, all are requested, and Slurm explains why it refuses the job.
+    """
+    wishes = wishes_of(needs.wants, options)
+    names = partition_of(needs.demand.gpus, wishes, options).split(",")
+    pools = _list_pools(names, cluster, wishes, options)
+    eligible = [row for row in pools if _explain_in_partition(needs, row[1], options) is None]
+    eligible = eligible or pools
+    longest = max(eligible, key=lambda row: _minutes_max(row[1]))
+    grant = grant_time(needs.running_s_max, longest[1].partition, options)
+    minutes = float("inf") if grant.minutes is None else grant.minutes
+    eligible = [row for row in eligible if _minutes_max(row[1]) >= minutes]
+    names = [name for name, _ in eligible]
+    return Request(",".join(names), merge([pool for _, pool in eligible]), grant)
+
+
+def shape_for(
+    demand: JobDemand, roles: Sequence[Role], pool: NodePool, options: SlurmOptions
+) -> JobShape:
+    """Return the allocation that a job requests in a pool of nodes."""
+    rules = ShapeRules(
+        policy=options.policy,
+        packing=options.packing,
+        spread=options.spread,
+        waste_max=options.waste_max,
+        memory_per_cpu_max=pool.memory_per_cpu_max,
     )
-    return next((explanation for check in checks if (explanation := check())), None)
+    return shape_of(roles, demand, rules, pool.count_fitting)
 
 
 def choose_excluded(
@@ -63,20 +111,40 @@ def choose_excluded(
 
 
 def partition_of(gpus: Mapping[str, int], wishes: Mapping[str, str], options: SlurmOptions) -> str:
-    """Return the partition of a job, by its label, else by its accelerators, else the default."""
+    """Return the partition of a job, by its label, else by its accelerators, else the default.
+
+    The setting may list several, with commas.
+    """
     by_type = next((options.partitions[name] for name in gpus if name in options.partitions), "")
     return wishes.get("partition") or by_type or options.partition
 
 
-def minutes_of(running_s_max: float, beyond_s: float) -> int:
-    """Return the time limit of a job in Slurm, in minutes, rounded up."""
-    return math.ceil((running_s_max + beyond_s + SPARE_S) / 60)
+def _list_pools(
+    names: Sequence[str], cluster: ClusterState, wishes: Mapping[str, str], options: SlurmOptions
+) -> list[tuple[str, NodePool]]:
+    constraint = wishes.get("constraint") or options.constraint
+    return [(name, pool_of(cluster, cluster.partition(name), constraint)) for name in names]
 
 
-def fitting(cluster: ClusterState, partition: Partition | None) -> Callable[[Need], int]:
-    """Return a function that counts the nodes that can hold a replica when they are empty."""
-    nodes = cluster.nodes_of(partition)
-    return lambda need: sum(1 for node in nodes if _can_hold(cluster, node, need))
+def _minutes_max(pool: NodePool) -> float:
+    limit = pool.partition.minutes_max if pool.partition else None
+    return float("inf") if limit is None else limit
+
+
+def _explain_in_partition(
+    needs: JobNeeds, pool: NodePool, options: SlurmOptions
+) -> Explanation | None:
+    checks: tuple[Callable[[], Explanation | None], ...] = (
+        lambda: _explain_time(needs, pool.partition, options),
+        lambda: _explain_nodes(needs, pool, options),
+    )
+    return next((explanation for check in checks if (explanation := check())), None)
+
+
+def _join(refusals: Sequence[Explanation]) -> Explanation:
+    """Return the first refusal, with the messages of all partitions."""
+    messages = dict.fromkeys(refusal.message for refusal in refusals)
+    return replace(refusals[0], message="; ".join(messages))
 
 
 def _explain_partition(name: str, cluster: ClusterState) -> Explanation:
@@ -85,59 +153,56 @@ def _explain_partition(name: str, cluster: ClusterState) -> Explanation:
 
 
 def _explain_time(
-    running_s_max: float | None, partition: Partition | None, options: SlurmOptions
+    needs: JobNeeds, partition: Partition | None, options: SlurmOptions
 ) -> Explanation | None:
-    if running_s_max is None or partition is None or partition.minutes_max is None:
+    """Explain why a partition does not give a job the time that it sets, or gives no time at all.
+
+    A job that sets none gets what the partition permits.
+    """
+    limit_s = needs.running_s_max
+    if partition is None or partition.minutes_max is None:
         return None
-    if minutes_of(running_s_max, options.beyond_s) <= partition.minutes_max:
+    longest = longest_s(partition.minutes_max, options.beyond_s)
+    if longest and (limit_s is None or limit_s <= longest or not needs.sets_time):
         return None
-    longest = max(0, int(partition.minutes_max * 60 - SPARE_S - options.beyond_s))
+    may_run = "without a limit" if limit_s is None else f"{limit_s:g} s"
     text = (
-        f"the job may run {running_s_max:g} s, and the partition {partition.name} lets jobs run "
+        f"the job may run {may_run}, and the partition {partition.name} lets jobs run "
         f"at most {longest} s"
     )
-    return _refuse(
-        text, field="running_max", requested=f"{running_s_max:g}s", accepted=f"{longest}s"
-    )
+    if not longest:
+        return _refuse(f"{text}: MaxTime is shorter than `grace_s` and `hold_s` of the engine")
+    return _refuse(text, field="running_max", requested=f"{limit_s:g}s", accepted=f"{longest}s")
 
 
-def _explain_nodes(
-    needs: JobNeeds, cluster: ClusterState, partition: Partition | None, options: SlurmOptions
-) -> Explanation | None:
-    shape = shape_of(
-        roles_of(needs.demand),
-        needs.demand,
-        options.policy,
-        packing=options.packing,
-        fitting=fitting(cluster, partition),
-    )
-    explanations = (_explain_part(part, cluster, partition) for part in shape.parts)
+def _explain_nodes(needs: JobNeeds, pool: NodePool, options: SlurmOptions) -> Explanation | None:
+    if pool.constraint and not pool.nodes:
+        return _refuse(f"{_describe_nodes(pool)} lack the features of {pool.constraint}")
+    shape = shape_for(needs.demand, roles_of(needs.demand), pool, options)
+    explanations = (_explain_part(part, pool) for part in shape.parts)
     return next(
         (explanation for explanation in explanations if explanation), None
-    ) or _explain_all_parts(shape, cluster, partition)
+    ) or _explain_all_parts(shape, pool)
 
 
-def _explain_part(
-    part: ShapePart, cluster: ClusterState, partition: Partition | None
-) -> Explanation | None:
+def _explain_part(part: ShapePart, pool: NodePool) -> Explanation | None:
     """Explain why no node can hold one replica, or the nodes cannot hold all replicas."""
-    nodes = cluster.nodes_of(partition)
-    explanation = _explain_one_replica(part, cluster, nodes, partition)
-    if explanation:
+    if explanation := _explain_one_replica(part, pool):
         return explanation
-    count_max = sum(_count_room(cluster, node, part.need) for node in nodes)
-    return None if count_max >= part.count else _explain_replica_count(part, count_max, partition)
-
-
-def _explain_one_replica(
-    part: ShapePart, cluster: ClusterState, nodes: Sequence[SlurmNode], partition: Partition | None
-) -> Explanation | None:
-    need, role = part.need, part.role.value
-    if any(_can_hold(cluster, node, need) for node in nodes):
+    word = pool.choose_word(part.need, part.count)
+    count_max = pool.count_replicas(part.need, word)
+    if count_max >= part.count:
         return None
-    gpus = max((cluster.gpus_of(node, need.gpu_type) for node in nodes), default=0)
+    return _explain_replica_count(part, count_max, pool, _describe_words(part, word, pool))
+
+
+def _explain_one_replica(part: ShapePart, pool: NodePool) -> Explanation | None:
+    need, role = part.need, part.role.value
+    if pool.count_fitting(need):
+        return None
+    gpus = pool.count_gpus(need)
     if need.gpus and not gpus:
-        types = ", ".join(cluster.types) or "none"
+        types = ", ".join(pool.cluster.types) or "none"
         text = f"{role} asks for {need.gpu_type}, and the GPUs of the cluster are: {types}"
         return _refuse(
             text,
@@ -149,24 +214,24 @@ def _explain_one_replica(
     if need.gpus > gpus:
         text = f"{role} asks for {need.gpus} {need.gpu_type} on one node, "
         return _refuse(
-            f"{text}and {_describe_nodes(partition)} have at most {gpus}",
+            f"{text}and {_describe_nodes(pool)} have at most {gpus}",
             field="accelerator_count",
             role=role,
             requested=str(need.gpus),
             accepted=str(gpus),
         )
-    return _explain_machine(part, nodes, partition)
+    return _explain_machine(part, pool)
 
 
-def _explain_machine(
-    part: ShapePart, nodes: Sequence[SlurmNode], partition: Partition | None
-) -> Explanation:
+def _explain_machine(part: ShapePart, pool: NodePool) -> Explanation:
     need, role = part.need, part.role.value
-    cpus = max((node.cpus for node in nodes), default=0)
-    memory = max((node.memory_mib for node in nodes), default=0) // _MIB_PER_GB
+    cpus = max((node.cpus for node in pool.nodes), default=0)
+    memory = max((node.memory_mib for node in pool.nodes), default=0) // _MIB_PER_GB
+    limit = pool.memory_per_cpu_max
+    because = f" (MaxMemPerCPU is {limit} MiB)" if limit and need.memory_mib else ""
     text = (
-        f"{role} asks for {need.cpus} vCPUs and {need.memory_mib / _MIB_PER_GB:g} GB on one node, "
-        f"and {_describe_nodes(partition)} have at most {cpus} vCPUs and {memory} GB"
+        f"{role} asks for {need.cpus} vCPUs and {need.memory_mib / _MIB_PER_GB:g} GB{because} on "
+        f"one node, and {_describe_nodes(pool)} have at most {cpus} vCPUs and {memory} GB"
     )
     accepted = f"{cpus} vCPUs and {memory} GB"
     return _refuse(
@@ -174,18 +239,17 @@ def _explain_machine(
     )
 
 
-def _explain_all_parts(
-    shape: JobShape, cluster: ClusterState, partition: Partition | None
-) -> Explanation | None:
+def _explain_all_parts(shape: JobShape, pool: NodePool) -> Explanation | None:
     """Explain why all parts do not fit together; only packed parts share nodes."""
     if shape.packed:
-        return _explain_packing(shape, cluster, partition)
-    free_nodes = list(cluster.nodes_of(partition))
+        return _explain_packing(shape, pool)
+    free_nodes, partition = list(pool.nodes), pool.partition
     limit = partition.nodes_max if partition else None
     used_count = 0
     for part in sorted(shape.parts, key=lambda part: (-part.need.gpus, -part.need.cpus)):
+        word = pool.choose_word(part.need, part.count)
         rooms = sorted(
-            ((_count_room(cluster, node, part.need), node) for node in free_nodes),
+            ((pool.count_room(node, part.need, word), node) for node in free_nodes),
             key=lambda pair: -pair[0],
         )
         missing = part.count
@@ -198,7 +262,7 @@ def _explain_all_parts(
             free_nodes.remove(node)
         if missing > 0:
             return _explain_replica_count(
-                part, part.count - missing, partition, _describe_other_parts(shape)
+                part, part.count - missing, pool, _describe_other_parts(shape)
             )
     if partition is not None and limit is not None and used_count > limit:
         text = (
@@ -210,14 +274,14 @@ def _explain_all_parts(
 
 
 def _explain_replica_count(
-    part: ShapePart, count_max: int, partition: Partition | None, suffix: str = ""
+    part: ShapePart, count_max: int, pool: NodePool, suffix: str = ""
 ) -> Explanation:
     other_count = part.other_role_count
     requested, accepted = part.count - other_count, max(0, count_max - other_count)
     beside = f" beside {other_count} of another role with the same resources" if other_count else ""
     text = (
         f"{part.role.value} asks for {requested} replicas{beside}, "
-        f"and {_describe_nodes(partition)} hold at most {accepted} of them{suffix}"
+        f"and {_describe_nodes(pool)} hold at most {accepted} of them{suffix}"
     )
     return _refuse(
         text,
@@ -228,43 +292,32 @@ def _explain_replica_count(
     )
 
 
+def _describe_words(part: ShapePart, word: str | None, pool: NodePool) -> str:
+    """Describe the choice among several of Slurm's words for one type; empty: there is one."""
+    words = pool.list_words(part.need)
+    if len(words) < 2:  # noqa: PLR2004 - a choice
+        return ""
+    others = ", ".join(name for name in words if name != word)
+    return f", all with GPUs that Slurm calls {word}; it calls others {others}"
+
+
 def _describe_other_parts(shape: JobShape) -> str:
     if len(shape.parts) == 1:
         return ""
     return ", beside replicas of other kinds, which need nodes of their own"
 
 
-def _explain_packing(
-    shape: JobShape, cluster: ClusterState, partition: Partition | None
-) -> Explanation | None:
-    count_max = fitting(cluster, partition)(shape.node_need)
+def _explain_packing(shape: JobShape, pool: NodePool) -> Explanation | None:
+    count_max = pool.count_fitting(shape.node_need)
     if count_max >= shape.largest.count:
         return None
-    return _explain_replica_count(shape.largest, count_max, partition)
+    return _explain_replica_count(shape.largest, count_max, pool)
 
 
-def _can_hold(cluster: ClusterState, node: SlurmNode, need: Need) -> bool:
-    return _count_room(cluster, node, need) > 0
-
-
-def _count_room(cluster: ClusterState, node: SlurmNode, need: Need) -> int:
-    """Count the replicas that an empty node can hold."""
-    return min(_list_limits(cluster, node, need))
-
-
-def _list_limits(cluster: ClusterState, node: SlurmNode, need: Need) -> Iterator[int]:
-    """Yield the number of replicas for which the CPUs, the memory and the GPUs suffice."""
-    yield node.cpus // need.cpus
-    if need.memory_mib:
-        yield node.memory_mib // need.memory_mib
-    if need.gpus:
-        yield cluster.gpus_of(node, need.gpu_type) // need.gpus
-
-
-def _describe_nodes(partition: Partition | None) -> str:
-    return (
-        "the cluster's nodes" if partition is None else f"the nodes of partition {partition.name}"
-    )
+def _describe_nodes(pool: NodePool) -> str:
+    if pool.partition is None:
+        return "the cluster's nodes"
+    return f"the nodes of partition {pool.partition.name}"
 
 
 def _refuse(

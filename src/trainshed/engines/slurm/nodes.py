@@ -54,11 +54,6 @@ class ClusterState(NamedTuple):
             return frozenset({self.gres[gpu_type]})
         return frozenset(word for word in words if self.accelerator_of(word) in {gpu_type, ANY_GPU})
 
-    def gpus_of(self, node: SlurmNode, gpu_type: str | None) -> int:
-        """Return the number of a node's GPUs of a type, for Slurm's word with the most GPUs."""
-        counts = (count for word, count in node.gres.items() if word in self.words_for(gpu_type))
-        return max(counts, default=0)
-
     def accelerator_of(self, word: str) -> str:
         """Return the accelerator type for Slurm's word; ANY_GPU if the word is empty."""
         gpu_type = next((name for name, gres_word in self.gres.items() if gres_word == word), None)
@@ -70,7 +65,7 @@ class ClusterState(NamedTuple):
     def types(self) -> list[str]:
         """The accelerator types of the cluster, sorted."""
         words = {word for node in self.nodes for word, count in node.gres.items() if count and word}
-        return sorted(self.accelerator_of(word) for word in words)
+        return sorted({self.accelerator_of(word) for word in words})
 
 
 def fleet(cluster: ClusterState, policy: FleetPolicy) -> Sequence[Node]:

@@ -8,17 +8,23 @@ from typing import Any, Final
 
 from trainshed.engines.container_runtime import APPTAINER, SINGULARITY, Runtime, RuntimeChoice
 from trainshed.engines.setting_readers import Reader, SettingReaders
+from trainshed.engines.slurm import sbatch_options
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 
 #: Prefix of the labels of a job that are options for Slurm.
 WISH: Final = "trainshed-slurm-"
 #: The options that labels may set, if the setting ``wishes`` lists them.
-WISHES: Final = ("partition", "account", "qos", "reservation", "nice")
+WISHES: Final = (
+    "partition", "account", "qos", "reservation", "nice", "constraint", *sbatch_options.OPTIONS
+)  # fmt: skip
 #: Limit of ``hold_s``: nodes that are kept between attempts are idle and cost money.
 HOLD_S_MAX: Final = 3600.0
 #: A name in Slurm; it cannot begin with a dash, so Slurm cannot mistake it for an option.
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,@%+-]*")
+#: A constraint on the features of nodes, such as ``a100&ib`` or ``[rack1|rack2]``.
+_CONSTRAINT: Final = re.compile(r"[A-Za-z0-9_(\[][A-Za-z0-9_.,:=@%+&|*!()\[\]-]*")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: The value of ``containers`` for a cluster whose nodes run no images.
 NO_CONTAINERS: Final = "none"
 #: Names of the programs on the nodes that can run an image for a warden.
@@ -42,12 +48,21 @@ class SlurmOptions:
     """The login node on which to run Slurm's commands; if empty, the server's machine."""
     commands: str = ""
     """The folder of Slurm's commands; if empty, the commands are on the default path."""
+    env: tuple[str, ...] = ()
+    """Names of variables of the server that Slurm's commands get, such as ``SLURM_JWT``."""
+    clusters: str = ""
+    """The cluster of a multi-cluster installation, as in ``--clusters``; empty: the default."""
     partition: str = ""
+    """One partition, or several with commas: Slurm starts the job in the first with room."""
     account: str | Mapping[str, str] = ""
     """One account for all projects, or a table by project; ``*`` is for all other projects."""
     qos: str = ""
     reservation: str = ""
     nice: int | None = None
+    constraint: str = ""
+    """Features that the nodes of jobs must have."""
+    sbatch_options: tuple[str, ...] = ()
+    """Further options of sbatch, of those in ``sbatch_options.OPTIONS``."""
     wishes: tuple[str, ...] = ()
     """The options of ``WISHES`` that jobs may set by label."""
     partitions: Mapping[str, str] = field(default_factory=dict)
@@ -70,6 +85,12 @@ class SlurmOptions:
     """Folder on the nodes for installed packages; a folder of the user if empty."""
     packing: bool = False
     """Whether small replicas share nodes with replicas that have GPUs."""
+    spread: bool = False
+    """Whether each replica with GPUs gets a node of its own, while there are enough nodes."""
+    waste_max: float = 0.25
+    """The share of CPUs and of memory that replicas of different sizes may waste in one shape.
+
+    Beyond it, they are components of a heterogeneous job."""
     listen_variable: str = ""
     """Name of a variable on each node with the address at which other nodes reach this node."""
     enqueued_max: int = 1000
@@ -110,7 +131,13 @@ def read(table: Mapping[str, Any]) -> SlurmOptions:
     names = [setting.name for setting in fields(SlurmOptions)]
     _READERS.check_names(table, names)
     _READERS.require(table, "spool", "a folder that server and nodes share")
-    return SlurmOptions(**{name: _check_setting(name, value) for name, value in table.items()})
+    options = SlurmOptions(**{name: _check_setting(name, value) for name, value in table.items()})
+    if options.env and options.ssh:
+        raise UsageFault(
+            "a Slurm engine cannot have both `env` and `ssh`: the commands on the login node have "
+            "the environment of the login node; set the variables there and remove `env`"
+        )
+    return options
 
 
 def wishes_of(wants: Mapping[str, str], options: SlurmOptions) -> dict[str, str]:
@@ -125,10 +152,29 @@ def wishes_of(wants: Mapping[str, str], options: SlurmOptions) -> dict[str, str]
                 f"the engine does not accept the label {WISH}{name}; accepted are: {accepted} "
                 "(the administrator permits labels by `wishes` in the [[engine]] table)"
             )
-        if not NAME.fullmatch(text) or (name == "nice" and not text.isdecimal()):
-            accepted = "a whole number from 0" if name == "nice" else "a name that Slurm knows"
+        if accepted := _explain_wish(name, text):
             raise UsageFault(f"the label {WISH}{name} must be {accepted}, got {text!r}")
     return wishes
+
+
+def list_sbatch_options(wishes: Mapping[str, str], options: SlurmOptions) -> tuple[str, ...]:
+    """List the further options of sbatch for a job with these wishes."""
+    own = [
+        sbatch_options.option_of(name, text)
+        for name, text in wishes.items()
+        if name in sbatch_options.OPTIONS
+    ]
+    return sbatch_options.merge(options.sbatch_options, own)
+
+
+def _explain_wish(name: str, text: str) -> str:
+    """Return what the value of a label must be; empty: the value is accepted."""
+    if name in sbatch_options.OPTIONS:
+        accepted = sbatch_options.explain_refusal(sbatch_options.option_of(name, text))
+        return accepted and (sbatch_options.describe_values(name))
+    if name == "nice":
+        return "" if text.isdecimal() else "a whole number from 0"
+    return "" if NAME.fullmatch(text) else "a name that Slurm knows"
 
 
 def _check_setting(name: str, value: Any) -> Any:
@@ -141,6 +187,43 @@ def _check_name(name: str, value: Any) -> str:
     if text and not NAME.fullmatch(text):
         raise _READERS.refuse(name, "a name of Slurm's", text)
     return text
+
+
+def _check_one_name(name: str, value: Any) -> str:
+    text = _check_name(name, value)
+    if "," in text:
+        raise _READERS.refuse(name, "one name", text)
+    return text
+
+
+def _check_constraint(name: str, value: Any) -> str:
+    text = _READERS.read_text(name, value)
+    if text and not _CONSTRAINT.fullmatch(text):
+        raise _READERS.refuse(name, "features of nodes such as a100&ib", text)
+    return text
+
+
+def _check_sbatch_options(name: str, value: Any) -> tuple[str, ...]:
+    texts = _READERS.read_texts(name, value)
+    for text in texts:
+        if accepted := sbatch_options.explain_refusal(text):
+            raise _READERS.refuse(name, f"a list of {accepted}", text)
+    return tuple(texts)
+
+
+def _check_env(name: str, value: Any) -> tuple[str, ...]:
+    texts = _READERS.read_texts(name, value)
+    for text in texts:
+        if not _VARIABLE.fullmatch(text):
+            raise _READERS.refuse(name, "a list of names of variables", text)
+    return tuple(texts)
+
+
+def _check_share(name: str, value: Any) -> float:
+    share = _READERS.read_seconds(name, value)
+    if share >= 1:
+        raise _READERS.refuse(name, "a number from 0 to below 1", value)
+    return share
 
 
 def _check_account(name: str, value: Any) -> str | dict[str, str]:
@@ -185,6 +268,11 @@ def _check_hold(name: str, value: Any) -> float:
 _CHECKS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(("spool", "spool_there", "commands", "buckets", "cache"), _READERS.read_folder),
     "ssh": _check_host,
+    "env": _check_env,
+    "clusters": _check_one_name,
+    "constraint": _check_constraint,
+    "sbatch_options": _check_sbatch_options,
+    "waste_max": _check_share,
     "containers": _check_containers,
     **dict.fromkeys(("partition", "qos", "reservation"), _check_name),
     "account": _check_account,
@@ -192,7 +280,7 @@ _CHECKS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(("partitions", "gres"), _check_names),
     "policy": _READERS.read_policy,
     "environments": _READERS.read_table,
-    **dict.fromkeys(("packing", "hang_stacks", "relax_pins"), _READERS.read_switch),
+    **dict.fromkeys(("packing", "spread", "hang_stacks", "relax_pins"), _READERS.read_switch),
     **dict.fromkeys(("nice", "enqueued_max", "package_bytes_max"), _READERS.read_count),
     **dict.fromkeys(("log_bytes_per_s_max", "log_bytes_max"), _READERS.read_count),
     "hold_s": _check_hold,

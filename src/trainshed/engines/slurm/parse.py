@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import repeat
 from typing import Final, NamedTuple
 
 #: Format of ``squeue -o``: fields with free text come last.
@@ -98,6 +99,18 @@ def _expand_ranges(text: str) -> Iterator[str]:
                 yield f"{head}{number:0{len(first)}}{suffix}"
 
 
+_TASKS: Final = re.compile(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?")
+
+
+def task_counts(text: str) -> Iterator[int]:
+    """Expand ``4(x2),1``, the tasks on the nodes of a job, to 4, 4, 1.  Raises ValueError."""
+    for part in text.split(","):
+        match = _TASKS.fullmatch(part)
+        if match is None:
+            raise ValueError(f"the tasks of nodes must be like 4(x2),1, got {text!r:.100}")
+        yield from repeat(int(match[1]), int(match[2] or 1))
+
+
 class SlurmNode(NamedTuple):
     """One node as ``scontrol show node`` prints it."""
 
@@ -110,6 +123,8 @@ class SlurmNode(NamedTuple):
     """Number of GPUs by Slurm's word for their type; the word may be empty."""
     partitions: frozenset[str]
     reason: str = ""
+    features: frozenset[str] = frozenset()
+    """The features that a constraint may name."""
 
 
 def nodes(text: str) -> Iterator[SlurmNode]:
@@ -127,6 +142,7 @@ def nodes(text: str) -> Iterator[SlurmNode]:
                 gres=_parse_gres(fields.get("Gres", "")),
                 partitions=frozenset(filter(None, fields.get("Partitions", "").split(","))),
                 reason=fields.get("Reason", ""),
+                features=frozenset(filter(None, fields.get("AvailableFeatures", "").split(","))),
             )
 
 
@@ -138,6 +154,16 @@ class Partition(NamedTuple):
     is_up: bool
     minutes_max: int | None
     nodes_max: int | None
+    memory_per_cpu_max: int | None = None
+    """MaxMemPerCPU, in MiB; of the cluster, if the partition sets no limit."""
+    memory_per_node_max: int | None = None
+    """MaxMemPerNode, in MiB."""
+
+    def with_limit(self, memory_per_cpu_max: int | None) -> "Partition":
+        """Return the partition with the cluster's MaxMemPerCPU, if it sets no limit of memory."""
+        if self.memory_per_cpu_max is not None or self.memory_per_node_max is not None:
+            return self
+        return self._replace(memory_per_cpu_max=memory_per_cpu_max)
 
 
 def partitions(text: str) -> Iterator[Partition]:
@@ -151,7 +177,15 @@ def partitions(text: str) -> Iterator[Partition]:
                 is_up=fields.get("State", "UP") == "UP",
                 minutes_max=minutes(fields.get("MaxTime", "")),
                 nodes_max=_parse_limit(fields.get("MaxNodes")),
+                memory_per_cpu_max=_parse_limit(fields.get("MaxMemPerCPU")),
+                memory_per_node_max=_parse_limit(fields.get("MaxMemPerNode")),
             )
+
+
+def memory_per_cpu_max(text: str) -> int | None:
+    """Parse MaxMemPerCPU in the output of ``scontrol show config``, in MiB; None: no limit."""
+    match = re.search(r"^MaxMemPerCPU\s*=\s*(\d+)", text, re.MULTILINE)
+    return int(match[1]) if match else None
 
 
 def minutes(text: str) -> int | None:

@@ -128,8 +128,10 @@ def _compose_words(queue: Queue, options: SlurmOptions) -> Iterator[str]:
         "account": options.account_of(""),
         "qos": options.qos,
         "reservation": options.reservation,
+        "constraint": options.constraint,
     }
     yield from (f"--{option}={text}" for option, text in settings.items() if text)
+    yield from options.sbatch_options
 
 
 def _check_config(text: str) -> Iterator[EngineFinding]:

@@ -30,7 +30,7 @@ from trainshed.engines.decisions import (
 from trainshed.engines.slurm import states
 from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.states import OVER, SlurmState
-from trainshed.engines.supervise.record.folder import Order
+from trainshed.engines.supervise.record.folder import TIME_IS_OVER, Order
 from trainshed.engines.warden.protocol import ENDS_PROCESSES
 from trainshed.model.attempt import AttemptKey, Loss, Outcome
 from trainshed.model.exit_status import SIGNAL_BASE
@@ -165,10 +165,10 @@ def _judge_recorded_end(facts: SlurmFacts, memory: Memory, outcome: Outcome) -> 
     if facts.order is not None or not _is_doubtful(outcome):
         return Recorded()
     state = facts.state
+    if state is SlurmState.DONE or _is_time_over(outcome):
+        return Over(_interrupted(outcome, facts) if outcome.interrupted else STANDS)
     if state is None:
         return Over(STANDS) if _is_gone(facts, memory) else Runs()
-    if state is SlurmState.DONE:
-        return Over(_interrupted(outcome, facts) if outcome.interrupted else STANDS)
     if state is SlurmState.RUNNING and _is_kept(facts, memory):
         return Over(STANDS)
     if state in QUEUED:
@@ -304,10 +304,17 @@ def _is_doubtful(outcome: Outcome) -> bool:
 
 def _interrupted(outcome: Outcome, facts: SlurmFacts) -> EndByCluster:
     """Explain an attempt that was signalled and ended in time; Slurm reports no reason for it."""
+    if _is_time_over(outcome):
+        return EndByCluster(outcome.message, Loss.LIMIT)
     if outcome.message.endswith((ENDS_PROCESSES, _ENDS_PROCESSES_EARLIER)):
         return EndByCluster(f"the cluster reclaims its nodes: {outcome.message}", Loss.MAINTENANCE)
     nodes = nodes_of(facts.rows)[:1]
     return EndByCluster("the launcher was stopped from outside Trainshed", Loss.INFRA, nodes)
+
+
+def _is_time_over(outcome: Outcome) -> bool:
+    """Return whether the launcher itself has ended the attempt at the end of its time."""
+    return outcome.interrupted and outcome.message.startswith(TIME_IS_OVER)
 
 
 def nodes_of(rows: Sequence[SlurmJob]) -> tuple[str, ...]:

@@ -72,7 +72,8 @@ class Queue:
         """Query the nodes and the partitions."""
         nodes = tuple(parse.nodes(self._commands.ask("scontrol", "show", "node", "-o")))
         partitions = parse.partitions(self._commands.ask("scontrol", "show", "partition", "-o"))
-        return ClusterState(nodes, {partition.name: partition for partition in partitions}, gres)
+        limit = parse.memory_per_cpu_max(self.config())
+        return ClusterState(nodes, {row.name: row.with_limit(limit) for row in partitions}, gres)
 
     def submit(self, words: Sequence[str], *locks: int) -> str:
         """Submit a job and return its number.  Raises EngineFault, or LaunchRefused to retry later.

@@ -15,16 +15,22 @@ from trainshed.model.attempt import AttemptKey
 #: that creates the file ``claim`` runs the attempt: a second job, or a second start, exits at once.
 BATCH: Final = """\
 #!/bin/sh
-# folder of the attempt, interpreter, archive
+# folder of the attempt, interpreter, archive, names of variables that only sbatch may have
 umask 077
 set -Cf
 cd "$1" || exit 71
 nodes=${SLURM_JOB_NODELIST_HET_GROUP_0:-$SLURM_JOB_NODELIST}
 nodes="$nodes $SLURM_JOB_NODELIST_HET_GROUP_1 $SLURM_JOB_NODELIST_HET_GROUP_2"
 nodes="$nodes $SLURM_JOB_NODELIST_HET_GROUP_3 $SLURM_JOB_NODELIST_HET_GROUP_4"
-{ echo $SLURM_JOB_ID $nodes > claim; } 2>/dev/null || exit 0
+tasks=${SLURM_TASKS_PER_NODE_HET_GROUP_0:-$SLURM_TASKS_PER_NODE}
+tasks="$tasks $SLURM_TASKS_PER_NODE_HET_GROUP_1 $SLURM_TASKS_PER_NODE_HET_GROUP_2"
+tasks="$tasks $SLURM_TASKS_PER_NODE_HET_GROUP_3 $SLURM_TASKS_PER_NODE_HET_GROUP_4"
+folder=$1 python=$2 archive=$3
+shift 3
+[ $# -eq 0 ] || unset "$@"
+{ echo $SLURM_JOB_ID $nodes / $tasks > claim; } 2>/dev/null || exit 0
 export SLURM_EXPORT_ENV=ALL
-exec "$2" -I -S "$3" attempt "$1"
+exec "$python" -I -S "$archive" attempt "$folder"
 """
 BATCH_NAME: Final = f"batch-{hashlib.sha256(BATCH.encode()).hexdigest()[:16]}.sh"
 #: Options of steps, set so that no default of the cluster or its users applies.
@@ -45,6 +51,10 @@ class Submission:
     owner: str = ""
     """Whose the job is, for its comment."""
     minutes: int | None = None
+    ends_s: float | None = None
+    """Seconds after which the launcher ends the attempt; None: never."""
+    ends_why: str = ""
+    """Why this is earlier than the job's own limit; empty: it is not."""
     gres_of: tuple[str, ...] = ()
     """Slurm's word for the GPUs of each part, in the order of the parts."""
     exclude: tuple[str, ...] = ()
@@ -53,6 +63,11 @@ class Submission:
     qos: str = ""
     reservation: str = ""
     nice: str = ""
+    constraint: str = ""
+    more: tuple[str, ...] = ()
+    """Further options of sbatch, of the configuration and of labels."""
+    hidden: tuple[str, ...] = ()
+    """Names of variables that sbatch gets and that the launcher must not have."""
 
 
 def store_script(spool: Spool, name: str, text: str, *, is_remote: bool) -> str:
@@ -78,7 +93,8 @@ def sbatch_words(submission: Submission) -> list[str]:
         for number, part in enumerate(submission.shape.parts):
             words += [":"] if number else []
             words += _part_options(submission, number, part)
-    return [*words, submission.script, submission.folder, submission.python, submission.archive]
+    arguments = (submission.folder, submission.python, submission.archive, *submission.hidden)
+    return [*words, submission.script, *arguments]
 
 
 def _common_options(submission: Submission) -> Iterator[str]:
@@ -100,9 +116,10 @@ def _component_options(submission: Submission, number: int = 0) -> Iterator[str]
     yield "--dependency=singleton"
     if submission.minutes is not None:
         yield f"--time={submission.minutes}"
-    for option in ("partition", "account", "qos", "reservation", "nice"):
+    for option in ("partition", "account", "qos", "reservation", "nice", "constraint"):
         if text := getattr(submission, option):
             yield f"--{option}={text}"
+    yield from submission.more
     if submission.exclude:
         yield f"--exclude={','.join(submission.exclude)}"
 
@@ -116,7 +133,10 @@ def _part_options(submission: Submission, number: int, part: ShapePart) -> Itera
     if part.per_node is not None:
         yield f"--nodes={part.nodes}"
         yield f"--ntasks-per-node={part.per_node}"
-        yield f"--gres={_gres_option(submission.gres_of[number], part.need.gpus * part.per_node)}"
+        count = part.need.gpus * part.per_node
+        yield f"--gres=gpu:{_gpu_option(submission.gres_of[number], count)}"
+    elif part.need.gpus:
+        yield f"--gpus-per-task={_gpu_option(submission.gres_of[number], part.need.gpus)}"
 
 
 def _packed_options(submission: Submission) -> Iterator[str]:
@@ -130,11 +150,11 @@ def _packed_options(submission: Submission) -> Iterator[str]:
         yield f"--mem={need.memory_mib}M"
     if need.gpus:
         word = submission.gres_of[submission.shape.parts.index(largest)]
-        yield f"--gres={_gres_option(word, need.gpus)}"
+        yield f"--gres=gpu:{_gpu_option(word, need.gpus)}"
 
 
-def _gres_option(word: str, count: int) -> str:
-    return f"gpu:{word}:{count}" if word else f"gpu:{count}"
+def _gpu_option(word: str, count: int) -> str:
+    return f"{word}:{count}" if word else f"{count}"
 
 
 def steps(submission: Submission) -> tuple[StepRule, ...]:
@@ -145,14 +165,20 @@ def steps(submission: Submission) -> tuple[StepRule, ...]:
     words: list[str] = list(_SRUN)
     for number, part in enumerate(parts):
         words += [":", *_SRUN[1:]] if number else []
-        words += [*_task_options(part), *_warden_command(submission, 0)]
+        words += _task_options(part, submission.gres_of[number] if submission.gres_of else "")
+        words += _warden_command(submission, 0)
     return (StepRule(tuple(words), 0, sum(part.count for part in parts)),)
 
 
-def _task_options(part: ShapePart) -> Iterator[str]:
+def _task_options(part: ShapePart, word: str) -> Iterator[str]:
     yield f"--ntasks={part.count}"
     yield f"--cpus-per-task={part.need.cpus}"  # since 22.05, srun ignores the value of sbatch
-    if part.per_node is not None and part.per_node > 1:
+    # all memory of the allocation: where MaxMemPerCPU applies, Slurm gives it by other numbers
+    yield "--mem=0"
+    if part.per_node is None and part.need.gpus:
+        yield f"--gpus-per-task={_gpu_option(word, part.need.gpus)}"
+        yield f"--gpu-bind=per_task:{part.need.gpus}"
+    elif part.per_node is not None and part.per_node > 1:
         yield from _tasks_per_node_option(part.count, part.per_node)
         yield f"--gpu-bind=per_task:{part.need.gpus}"
 
@@ -175,7 +201,8 @@ def _step_beside(submission: Submission, number: int, part: ShapePart) -> StepRu
     words += [f"--nodes={-(-part.count // share)}", f"--cpus-per-task={part.need.cpus}"]
     if part.need.memory_mib:
         words.append(f"--mem={part.need.memory_mib * share}M")
-    gres = _gres_option(submission.gres_of[number], part.need.gpus) if part.need.gpus else "none"
+    word = submission.gres_of[number]
+    gres = f"gpu:{_gpu_option(word, part.need.gpus)}" if part.need.gpus else "none"
     return StepRule(
         (*words, f"--gres={gres}", *_warden_command(submission, part.first)), part.first, part.count
     )

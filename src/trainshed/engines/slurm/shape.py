@@ -1,13 +1,14 @@
 """Describes the allocation of an attempt, its components, and the steps that start wardens.
 
-Consecutive replicas with the same resources make one component.  One component is a plain job;
+Consecutive replicas with the same resources make one component, and so do replicas that differ
+little in CPUs and memory: each then gets what the largest needs.  One component is a plain job;
 several are a heterogeneous job, whose components never share a node.  With packing, all
 replicas share one allocation of equal nodes, and a step for each component runs on these nodes.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
@@ -41,7 +42,7 @@ class ShapePart:
     other_role_count: int = 0
     """Number of replicas with another role."""
     per_node: int | None = None
-    """Maximum number of replicas on a node; None: Slurm distributes the replicas."""
+    """Number of replicas on a node, for replicas that are spread; None: Slurm chooses the nodes."""
 
     @property
     def nodes(self) -> int | None:
@@ -79,59 +80,111 @@ class JobShape:
         )
 
 
-def need_of(demand: Demand, policy: FleetPolicy) -> Need:
-    """Convert a demand; CPUs and memory count only with the policy ``exact``."""
-    exact = policy is FleetPolicy.EXACT
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeRules:
+    """How a cluster shapes allocations."""
+
+    policy: FleetPolicy = FleetPolicy.EXACT
+    """CPUs and memory count only with the policy ``exact``."""
+    packing: bool = False
+    """Whether small replicas share nodes with replicas that have GPUs."""
+    spread: bool = False
+    """Whether replicas with GPUs are spread over as many nodes as can hold one."""
+    waste_max: float = 0.0
+    """The share of the CPUs and of the memory that one shape for different replicas may waste."""
+    memory_per_cpu_max: int | None = None
+    """The memory that a job may have for each CPU, in MiB; None: no limit."""
+
+
+def need_of(demand: Demand, rules: ShapeRules) -> Need:
+    """Convert a demand; a replica gets as many CPUs as its memory requires on the cluster."""
+    exact = rules.policy is FleetPolicy.EXACT
+    memory_mib = math.ceil(demand.memory_gb * _MIB_PER_GB) if exact else 0
     return Need(
-        cpus=max(1, demand.vcpus) if exact else 1,
-        memory_mib=math.ceil(demand.memory_gb * _MIB_PER_GB) if exact else 0,
+        cpus=_count_cpus(demand.vcpus if exact else 1, memory_mib, rules.memory_per_cpu_max),
+        memory_mib=memory_mib,
         gpu_type=demand.gpu_type if demand.gpu_count else None,
         gpus=demand.gpu_count,
     )
 
 
+def _count_cpus(cpus: int, memory_mib: int, memory_per_cpu_max: int | None) -> int:
+    return max(1, cpus, math.ceil(memory_mib / memory_per_cpu_max) if memory_per_cpu_max else 1)
+
+
 def shape_of(
     roles: Sequence[Role],
     demand: JobDemand,
-    policy: FleetPolicy,
-    *,
-    packing: bool,
+    rules: ShapeRules,
     fitting: Callable[[Need], int] = lambda _: 0,
 ) -> JobShape:
     """Return the shape for replicas in the order of their plan.
 
     ``fitting`` returns the number of nodes that can hold a replica.  If these are fewer than the
-    replicas with GPUs, several replicas share a node.
+    replicas that are to be spread, several replicas share a node.
     """
     needs = {
-        replica_group.role: need_of(replica_group.each, policy) for replica_group in demand.groups
+        replica_group.role: need_of(replica_group.each, rules) for replica_group in demand.groups
     }
     rows = [(role, needs.get(role, Need())) for role in roles]
+    groups = [list(group) for _, group in groupby(rows, key=lambda row: row[1])]
     parts, first = [], 0
-    for need, group in groupby(rows, key=lambda row: row[1]):
-        members = list(group)
-        count = len(members)
-        per_node = _per_node(count, need, fitting) if need.gpus else None
-        role = members[-1][0]
-        other_role_count = sum(1 for member_role, _ in members if member_role is not role)
-        parts.append(
-            ShapePart(
-                first=first,
-                count=count,
-                need=need,
-                role=role,
-                other_role_count=other_role_count,
-                per_node=per_node,
-            )
-        )
-        first += count
-    can_pack = packing and len(parts) > 1 and sum(1 for part in parts if part.need.gpus) <= 1
-    return JobShape(parts=tuple(parts), packed=can_pack)
+    can_pack = rules.packing and len(groups) > 1
+    for members in groups if can_pack else _join_similar(groups, rules.waste_max):
+        part = _make_part(first, members)
+        if rules.spread and part.need.gpus:
+            part = replace(part, per_node=_per_node(part, fitting))
+        parts.append(part)
+        first += part.count
+    is_packed = can_pack and sum(1 for part in parts if part.need.gpus) <= 1
+    return JobShape(parts=tuple(parts), packed=is_packed)
 
 
-def _per_node(count: int, need: Need, fitting: Callable[[Need], int]) -> int:
-    nodes = fitting(need)
-    return 1 if not nodes else math.ceil(count / nodes)
+_Members = list[tuple[Role, Need]]
+
+
+def _join_similar(groups: Sequence[_Members], waste_max: float) -> Sequence[_Members]:
+    """Join neighbouring groups while the replicas that need less waste at most a share."""
+    joined: list[_Members] = []
+    for members in groups:
+        if joined and _waste([*joined[-1], *members]) <= waste_max:
+            joined[-1] = [*joined[-1], *members]
+        else:
+            joined.append(members)
+    return joined
+
+
+def _waste(members: _Members) -> float:
+    """Return the larger share of CPUs and memory that one shape wastes; infinite: GPUs differ."""
+    needs = [need for _, need in members]
+    if len({(need.gpu_type, need.gpus) for need in needs}) > 1:
+        return math.inf
+    largest, count = _largest(needs), len(needs)
+    cpus = 1 - sum(need.cpus for need in needs) / (largest.cpus * count)
+    memory = 1 - sum(need.memory_mib for need in needs) / max(1, largest.memory_mib * count)
+    return max(cpus, memory if largest.memory_mib else 0.0)
+
+
+def _largest(needs: Sequence[Need]) -> Need:
+    cpus = max(need.cpus for need in needs)
+    return replace(needs[0], cpus=cpus, memory_mib=max(need.memory_mib for need in needs))
+
+
+def _make_part(first: int, members: _Members) -> ShapePart:
+    role = members[-1][0]
+    other_role_count = sum(1 for member_role, _ in members if member_role is not role)
+    return ShapePart(
+        first=first,
+        count=len(members),
+        need=_largest([need for _, need in members]),
+        role=role,
+        other_role_count=other_role_count,
+    )
+
+
+def _per_node(part: ShapePart, fitting: Callable[[Need], int]) -> int:
+    nodes = fitting(part.need)
+    return 1 if not nodes else math.ceil(part.count / nodes)
 
 
 def roles_of(demand: JobDemand) -> list[Role]:

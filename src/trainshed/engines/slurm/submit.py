@@ -23,12 +23,13 @@ from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.attempt_files import Placing, SpoolRecord
 from trainshed.engines.slurm.commands import SlurmAway
 from trainshed.engines.slurm.holding import KeptAllocations
-from trainshed.engines.slurm.judge import fitting, partition_of
-from trainshed.engines.slurm.options import SlurmOptions, wishes_of
+from trainshed.engines.slurm.judge import choose_request, shape_for
+from trainshed.engines.slurm.options import SlurmOptions, list_sbatch_options, wishes_of
 from trainshed.engines.slurm.poll import Poller
+from trainshed.engines.slurm.pool import NodePool
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.script import Submission
-from trainshed.engines.slurm.shape import JobShape, ShapePart, shape_of
+from trainshed.engines.slurm.shape import JobShape, ShapePart
 from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record import sent
 from trainshed.engines.supervise.record.spec import AttemptSpec, HangRule, LogRule
@@ -42,8 +43,6 @@ from trainshed.model.resources import Claim
 #: Seconds that a launch waits for another launch of the same attempt, and seconds between checks.
 _SUBMIT_S_MAX: Final = 15.0
 _LOCK_POLL_S: Final = 0.02
-#: Seconds between the time limit of a job and the end by its launcher.
-_SPARE_S: Final = 240.0
 
 
 class Submitter:
@@ -84,7 +83,7 @@ class Submitter:
         """Compose the plan, the script and the command of a submission.  Raises EngineFault."""
         submission = self._compose_submission(key, plan, claim)
         return {
-            sent.PLAN: json.dumps(encode(self._compose_spec(submission, plan, claim)), indent=2),
+            sent.PLAN: json.dumps(encode(self._compose_spec(submission, plan)), indent=2),
             **self._compose_sent_files(script.sbatch_words(submission)),
         }
 
@@ -128,8 +127,8 @@ class Submitter:
         if earlier is None:
             self._check_unclaimed(attempt)
             self._spool.make(key)
-            compose.write(attempt.folder, self._compose_spec(submission, plan, claim))
-        self._submit(attempt, submission, plan, self._ends_s(claim), lock)
+            compose.write(attempt.folder, self._compose_spec(submission, plan))
+        self._submit(attempt, submission, plan, lock)
 
     def _check_unclaimed(self, attempt: SlurmAttempt) -> None:
         """Raise EngineFault if a claim exists before the first submission."""
@@ -142,16 +141,16 @@ class Submitter:
         attempt: SlurmAttempt,
         submission: Submission,
         plan: LaunchPlan,
-        ends_s: float | None,
         lock: int,
     ) -> None:
         """Submit the attempt, unless an earlier submission without a number has a job in Slurm."""
+        cluster = self._poller.cluster
         job_id = self._find_job(attempt.key) if attempt.submitted is not None else ""
         shape = holding.hash_request(submission)
         record = SpoolRecord(time.time(), job_id, _list_placings(submission.shape, plan), shape)
         attempt_files.keep_submitted(attempt.folder, record)
         attempt.submitted = record
-        if not job_id and (taken := self._holding.take(submission, ends_s, self._poller.cluster)):
+        if not job_id and (taken := self._holding.take(submission, submission.ends_s, cluster)):
             record = record._replace(job=taken.job, kept=taken.attempt)
         elif not job_id and not spool.is_claimed(attempt.folder):
             words = script.sbatch_words(submission)
@@ -189,20 +188,21 @@ class Submitter:
     def _compose_submission(self, key: AttemptKey, plan: LaunchPlan, claim: Claim) -> Submission:
         """Compose the values for the arguments of sbatch.  Raises EngineFault."""
         options, cluster = self._options, self._poller.cluster
+        needs = JobNeeds(
+            demand=claim.demand,
+            running_s_max=claim.running_s_max,
+            wants=claim.wants,
+            project=claim.project,
+            sets_time=False,
+        )
         try:
             wishes = wishes_of(claim.wants, options)
+            request = choose_request(needs, cluster, options)
         except UsageFault as fault:
             raise EngineFault(str(fault)) from fault
-        partition = partition_of(claim.demand.gpus, wishes, options)
-        shape = shape_of(
-            [replica.role for replica in plan.replicas],
-            claim.demand,
-            options.policy,
-            packing=options.packing,
-            fitting=fitting(cluster, cluster.partition(partition)),
-        )
+        roles = [replica.role for replica in plan.replicas]
+        shape = shape_for(claim.demand, roles, request.pool, options)
         nice = wishes.get("nice") or ("" if options.nice is None else str(options.nice))
-        limit = claim.running_s_max
         return Submission(
             key=key,
             owner=comments.describe_owner(claim.project, plan.title, plan.creator),
@@ -212,27 +212,31 @@ class Submitter:
             script=self._script,
             python=options.python,
             archive=self.archive,
-            minutes=None if limit is None else judge.minutes_of(limit, options.beyond_s),
-            gres_of=tuple(self._choose_gres(part) for part in shape.parts),
+            minutes=request.grant.minutes,
+            ends_s=request.grant.ends_s,
+            ends_why=request.grant.why,
+            gres_of=tuple(self._choose_gres(part, request.pool) for part in shape.parts),
             exclude=self._choose_excluded(key, claim),
-            partition=partition,
+            partition=request.partition,
             account=wishes.get("account") or options.account_of(claim.project),
             qos=wishes.get("qos") or options.qos,
             reservation=wishes.get("reservation") or options.reservation,
             nice=nice,
+            constraint=wishes.get("constraint") or options.constraint,
+            more=list_sbatch_options(wishes, options),
+            hidden=options.env,
         )
 
-    def _choose_gres(self, part: ShapePart) -> str:
+    def _choose_gres(self, part: ShapePart, pool: NodePool) -> str:
         if not part.need.gpus:
             return ""
         cluster, gpu_type = self._poller.cluster, part.need.gpu_type
         if not cluster.nodes:
             raise SlurmAway("cannot choose GPUs: Slurm has not listed the nodes yet")
-        if not (words := cluster.words_for(gpu_type)):
+        if not cluster.words_for(gpu_type):
             types = ", ".join(cluster.types) or "none"
             raise EngineFault(f"{self._name} has no {gpu_type}; its GPUs are: {types}")
-        # the empty word means any GPU; a word for a type has priority
-        return max(words)
+        return pool.choose_word(part.need, part.count) or ""
 
     def _choose_excluded(self, key: AttemptKey, claim: Claim) -> tuple[str, ...]:
         """Choose the nodes to avoid, because earlier attempts were lost on them."""
@@ -244,7 +248,7 @@ class Submitter:
         needs = JobNeeds(demand=claim.demand, wants=claim.wants)
         return judge.choose_excluded(tuple(lost_nodes), needs, self._poller.cluster, self._options)
 
-    def _compose_spec(self, submission: Submission, plan: LaunchPlan, claim: Claim) -> AttemptSpec:
+    def _compose_spec(self, submission: Submission, plan: LaunchPlan) -> AttemptSpec:
         options = self._options
         return compose.spec_of(
             plan,
@@ -258,18 +262,15 @@ class Submitter:
             log=LogRule(options.log_bytes_per_s_max, options.log_bytes_max),
             listen_variable=options.listen_variable,
             cache=options.cache,
-            ends_s=self._ends_s(claim),
+            ends_s=submission.ends_s,
+            ends_why=submission.ends_why,
             start_timeout_s=options.start_timeout_s,
             package_bytes_max=options.package_bytes_max,
             relax_pins=options.relax_pins,
             runtime=self._runtime,
-            hold_s=options.hold_s,
+            # the time that is left in such an allocation is never enough for another attempt
+            hold_s=0.0 if submission.ends_why else options.hold_s,
         )
-
-    def _ends_s(self, claim: Claim) -> float | None:
-        """Return the seconds after which a launcher ends its attempt; None: never."""
-        limit = claim.running_s_max
-        return None if limit is None else limit + self._options.grace_s + _SPARE_S
 
 
 def _try_lock(path: str) -> int | None:
@@ -290,7 +291,7 @@ def _list_placings(shape: JobShape, plan: LaunchPlan) -> tuple[Placing, ...]:
     return tuple(
         Placing(
             tuple(replicas[part.first : part.first + part.count]),
-            shape.share(part) if shape.packed else part.per_node,
+            shape.share(part) if shape.packed else None,
         )
         for part in shape.parts
     )

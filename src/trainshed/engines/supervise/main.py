@@ -34,6 +34,7 @@ from trainshed.engines.supervise.record import spec as specs
 from trainshed.engines.supervise.record.facts import Facts
 from trainshed.engines.supervise.record.folder import (
     ENDS_PROCESSES,
+    TIME_IS_OVER,
     AttemptFolder,
     Order,
     read_file,
@@ -211,10 +212,11 @@ class _Supervisor:
 
     def _limit_time(self, attempt: Attempt) -> None:
         """Stop an attempt on a cluster at its time limit, even if no server runs then."""
-        seconds = attempt.spec.remote and attempt.spec.remote.ends_s
-        if seconds is not None:
-            order = Order(attempt.spec.grace_s, _TIMEOUT, f"it has run for {seconds:g} s")
-            self._loop.after(seconds, lambda: attempt.obey(order))
+        rule = attempt.spec.remote
+        if rule is not None and rule.ends_s is not None:
+            message = f"{TIME_IS_OVER} for {rule.ends_s:g} s{rule.ends_why}"
+            order = Order(attempt.spec.grace_s, _TIMEOUT, message)
+            self._loop.after(rule.ends_s, lambda: attempt.obey(order, f"Time limit: {message}"))
 
     def _open_control(self, attempt: Attempt) -> "Control":
         """Open the control socket; import its module only now, after the start of the replicas."""

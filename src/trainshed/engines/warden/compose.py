@@ -51,6 +51,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     listen_variable: str = "",
     cache: str = "",
     ends_s: float | None = None,
+    ends_why: str = "",
     start_timeout_s: float = 300.0,
     notes: Sequence[str] = (),
     warnings: Sequence[str] = (),
@@ -63,7 +64,8 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     """Compose the spec of a plan; its paths are valid on the nodes.
 
     ``steps`` are the commands that start wardens, ``ends_s`` the seconds after which the attempt
-    ends by itself, ``runtime`` is the runtime for images on the nodes.
+    ends by itself, ``ends_why`` the reason if that is early, ``runtime`` the runtime for images on
+    the nodes.
 
     Without steps, ``port`` is the port of the launcher, and every replica runs in its warden's own
     container, which has the mounts of the plan; its image must be one with a command.  Without
@@ -85,6 +87,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         listen_variable=listen_variable,
         cache=cache,
         ends_s=ends_s,
+        ends_why=ends_why,
         start_timeout_s=start_timeout_s,
         package_bytes_max=package_bytes_max,
         relax_pins=relax_pins,

@@ -248,6 +248,7 @@ class AdmittedJob:
         return JobNeeds(
             demand=self.demand,
             running_s_max=self.limits.running_s_max,
+            sets_time=bool(self.expanded.scheduling.running_s_max),
             wants=wishes(self.spec.labels),
             project=project,
         )

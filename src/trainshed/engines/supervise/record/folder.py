@@ -31,6 +31,8 @@ _CAREFUL: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: Follows a node's name in the message of a stop order, if the cluster has signalled the processes
 #: on this node to end.
 ENDS_PROCESSES: Final = "is ending its processes"
+#: Begins the message of a stop order that a launcher gives itself at the end of its time.
+TIME_IS_OVER: Final = "its time on the cluster is over: it ran"
 #: struct flock of fcntl.h on 64-bit Linux: type, whence, start, length, pid (0 for these locks).
 _FLOCK: Final = "hhqqi4x"
 

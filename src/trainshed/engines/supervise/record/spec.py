@@ -125,6 +125,8 @@ class RemoteRule(NamedTuple):
     """The time, in seconds, in which the wardens have to connect."""
     ends_s: Optional[float] = None
     """Seconds after which the launcher ends the attempt; None: never."""
+    ends_why: str = ""
+    """Why this is earlier than the job's own limit, after a comma; empty: it is not earlier."""
     package_bytes_max: Optional[int] = None
     """The limit of a package's size when it is unpacked; None: no limit."""
     relax_pins: bool = False

@@ -1,0 +1,155 @@
+"""What a job asks of a real cluster whose partitions have limits, features and few free GPUs."""
+
+from contextlib import contextmanager
+
+import pytest
+
+from e2e import fleet
+from e2e.support import good, submit
+from slurm.support import a_job, on_cluster, waits_for
+from slurm.world import SLEEPS
+from trainshed.lifecycle.outcome import DEADLINE_EXCEEDED
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+#: Prints the replica's node, which its cgroup names, and the GPUs that it sees.
+WHERE = """\
+import os, re
+node = re.search("slurm_([^/]+)/", open("/proc/self/cgroup").read())[1]
+print("at", node, os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
+"""
+
+
+@contextmanager
+def partition(cluster, name, *limits):
+    """Another partition of all nodes."""
+    cluster.run("scontrol", "create", f"partitionname={name}", "nodes=ALL", "state=UP", *limits)
+    try:
+        yield
+    finally:
+        cluster.empty()
+        cluster.run("scontrol", "delete", f"partitionname={name}")
+
+
+@contextmanager
+def gpus_taken(cluster, *nodes, count=4):
+    """Another user's jobs have GPUs of these nodes."""
+    script = cluster.folder / "sleeps"
+    script.write_text(SLEEPS)
+    flags = (f"--gres=gpu:t4:{count}", "--output=/dev/null", "--parsable")
+    jobs = [cluster.run("sbatch", *flags, f"--nodelist={node}", script).strip() for node in nodes]
+    cluster.wait_for(lambda: {*jobs} <= {*cluster.jobs_in("RUNNING")})
+    try:
+        yield
+    finally:
+        cluster.run("scancel", *jobs)
+        cluster.wait_for(lambda: not {*jobs} & {*cluster.jobs("%A")})
+
+
+def replicas_at(server, name):
+    """The node and the GPUs of each replica, by its own account; its node is that of the story."""
+    job = fleet.ended(server, name)
+    assert job["state"] == "SUCCEEDED", fleet.story_text(server, name)
+    rows = []
+    for replica in job["replicas"]:
+        (line,) = fleet.output_lines(server, name, replica["taskName"])
+        _, node, gpus = line.split(" ")
+        assert node == replica["node"], fleet.story_text(server, name)
+        rows.append((node, gpus))
+    return sorted(rows)
+
+
+def test_replicas_with_gpus_share_the_one_free_node_and_each_sees_its_own(cluster, tmp_path):
+    free = cluster.nodes[2]
+    others = [node for node in cluster.nodes if node != free]
+    with on_cluster(cluster, tmp_path / "data") as server, gpus_taken(cluster, *others):
+        name = submit(server, a_job("gang", WHERE, gpus=1, workers=3))
+        assert replicas_at(server, name) == [(free, gpu) for gpu in "0123"]
+
+
+@pytest.mark.full  # several nodes; the test above has the one free node
+def test_slurm_fills_what_is_free(cluster, tmp_path):
+    first, second, third, *others = cluster.nodes
+    with (
+        on_cluster(cluster, tmp_path / "data") as server,
+        gpus_taken(cluster, *others),
+        gpus_taken(cluster, first, second, count=2),
+    ):
+        name = submit(server, a_job("gang", WHERE, gpus=2, workers=3))
+        nodes = [node for node, _ in replicas_at(server, name)]
+        assert nodes == [first, second, third, third]
+
+
+@pytest.mark.full  # the shape has a golden test
+def test_spread_replicas_have_nodes_of_their_own(cluster, tmp_path):
+    with on_cluster(cluster, tmp_path / "data", spread=True) as server:
+        name = submit(server, a_job("gang", WHERE, gpus=1, workers=3))
+        assert replicas_at(server, name) == [(node, "0") for node in cluster.nodes[:4]]
+
+
+@pytest.mark.full  # waits for the end of the time
+def test_a_job_without_a_timeout_runs_where_max_time_is_short_and_ends_before_slurm_kills_it(
+    cluster, tmp_path
+):
+    settings = {"partition": "brief", "grace_s": 40}
+    with (
+        partition(cluster, "brief", "maxtime=1"),
+        on_cluster(cluster, tmp_path / "data", **settings) as server,
+    ):
+        never = cluster.shared / "never"
+        name = fleet.begun(server, a_job("open", waits_for(never)))
+        (limit,) = cluster.jobs("%l")
+        assert limit == "1:00"
+        job = fleet.ended(server, name)
+        assert (job["state"], job["attempt"]) == ("FAILED", 1)
+        error = good(server.call("GET", f"/v1/{name}"))["error"]
+        assert error["code"] == DEADLINE_EXCEEDED
+        for words in ("MaxTime of the partition brief", "scheduling.timeout", "running_days"):
+            assert words in error["message"]
+        cluster.wait_for(lambda: not cluster.jobs())
+        path = f"/v1/{name.rpartition('/')[0]}"
+        status, answer = server.call("POST", path, a_job("long", timeout="3600s"))
+        assert status == 400
+        assert "the partition brief lets jobs run at most 5 s" in str(answer)
+
+
+@pytest.mark.full  # a golden test has the words, and a table test the judgement
+def test_partitions_features_and_options_of_a_site(cluster, tmp_path):
+    node = cluster.nodes[4]
+    cluster.run("scontrol", "update", f"nodename={node}", "features=ib")  # Slurm removes none
+    settings = {
+        "partition": "brief,main",
+        "constraint": "ib",
+        "sbatch_options": ["--contiguous"],
+        "wishes": ["switches"],
+    }
+    go = cluster.shared / "go-site"
+    with (
+        partition(cluster, "brief", "maxtime=1"),
+        on_cluster(cluster, tmp_path / "data", **settings) as server,
+    ):
+        document = a_job("site", waits_for(go))
+        document["labels"] = {"trainshed-slurm-switches": "1"}
+        name = fleet.begun(server, document)
+        (number,) = cluster.jobs("%A")
+        text = cluster.run("scontrol", "show", "job", number)
+        for words in (f"NodeList={node}", "Partition=main", "Features=ib", "Contiguous=1"):
+            assert words in text, text
+        assert "Switches=1@" in text
+        go.touch()
+        assert fleet.ended(server, name)["state"] == "SUCCEEDED"
+
+
+@pytest.mark.full  # a table test has the CPUs
+def test_a_replica_has_its_memory_where_each_cpu_may_have_little(cluster, tmp_path):
+    go = cluster.shared / "go-lean"
+    with (
+        partition(cluster, "lean", "maxmempercpu=2000"),
+        on_cluster(cluster, tmp_path / "data", partition="lean") as server,
+    ):
+        name = fleet.begun(server, a_job("lean", waits_for(go), workers=1))  # 4 CPUs, 15 GB
+        (number,) = cluster.jobs("%A")
+        step = cluster.run("scontrol", "show", "step", f"{number}.0")
+        assert "TRES=cpu=16,mem=30G" in step, step
+        go.touch()
+        assert fleet.ended(server, name)["state"] == "SUCCEEDED"
