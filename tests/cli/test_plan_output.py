@@ -9,13 +9,17 @@ from pathlib import Path
 import pytest
 
 from golden import check_golden
-from planning.test_what_ifs import CALIBRATION, JOB, WORK
+from planning.test_what_ifs import CALIBRATION, JOB, TRAINING, WORK
 from trainshed.cli.plan.plan_tables import as_csv, as_json, table_text
 from trainshed.planning.clusters_asked import clusters
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.plan_words import head, recommendations, remarks
 from trainshed.planning.prices import PriceList
+from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.calibration_file import written as calibration_text
+from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.prediction import Binding, Interval, NoPrediction, Prediction
 from trainshed.planning.what_ifs import ClusterOption, marks_of
 
@@ -118,6 +122,30 @@ def test_the_picture_leaves_out_what_was_refused_and_has_a_colour_for_a_line(pla
     )
     assert colours["64 + r"] == lines["n1-standard-32 with reducers"]
     assert colours["64"] == lines["n1-standard-32"]
+
+
+def test_the_picture_shows_unknown_links_as_a_range_and_no_process_as_a_host(
+    plan, written, monkeypatch
+):
+    figure = pytest.importorskip("matplotlib.figure", reason="make test installs trainshed[plan]")
+    drawn = []
+    monkeypatch.setattr(figure.Figure, "savefig", lambda self, *_, **__: drawn.append(self))
+    host = HostKind(machine_type="n1-standard-8", accelerator="CPU", per_host=2)
+    runs = (
+        Run(kind=RunKind.COMPUTE, steps=100, step_s=0.01),
+        Run(kind=RunKind.HOST, accelerators=2, steps=100, step_s=0.018),
+    )
+    file = written("cpu.toml", calibration_text(calibrated(TRAINING, host, runs)))
+    pools = [{"machineSpec": {"machineType": "n1-standard-8"}, "replicaCount": count,
+              "containerSpec": {"imageUri": "img"}} for count in (1, 3)]  # fmt: skip
+    job = written("cpu.json", json.dumps({"workerPoolSpecs": pools}))
+    assert plan("--png", "plan.png", file=job, calibration=file).code == 0
+    left, right = drawn[0].axes
+    points = {line.get_label(): list(line.get_xdata()) for line in left.lines}
+    name = "n1-standard-8; shaded: links of 1 to 100 Gbit/s assumed"
+    assert points == {name: [1], "in proportion": [1, 8], "measured": [1]}
+    assert [len(line.get_xdata()) for line in right.lines if line.get_alpha()] == [2, 2, 2]
+    assert "5,000" in [text.get_text() for text in left.get_yticklabels()]
 
 
 def test_without_matplotlib_a_picture_is_refused_and_the_page_says_so(plan, tmp_path, monkeypatch):

@@ -57,7 +57,7 @@ def test_unknown_links_give_the_range_of_slow_and_fast_ones_and_no_recommendatio
     assert "job.yaml" in first
     lines = list(recommendations(answer))
     assert (
-        "fastest   not known without the links between hosts: 8 GPUs with 1 Gbit/s, 32" in lines[1]
+        "fastest   not known without the links between hosts: 8 GPUs with 1 Gbit/s, 32" in lines[0]
     )
     assert any("--network-gbps catalog" in line for line in remarks(answer))
 

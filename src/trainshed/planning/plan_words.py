@@ -213,11 +213,12 @@ def recommendations(plan: JobPlan) -> Iterator[str]:
     """Yield a line for each recommended option."""
     marks = plan.marks
     named = {"fastest": marks.fastest, "cheapest": marks.cheapest, "knee": marks.knee}
+    unknown = {mark.name: mark for mark in marks.unknown}
     for name, option in named.items():
         if option:
             yield f"{name:<9} {_name_cluster(plan, option)}"
-    for mark in marks.unknown:
-        yield f"{mark.name:<9} {_depends(mark)}"
+        elif name in unknown:
+            yield f"{name:<9} {_depends(unknown[name])}"
     if plan.unmarked:
         yield f"nothing is recommended: {plan.unmarked}"
     if plan.request.has_limits:

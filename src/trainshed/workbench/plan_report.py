@@ -17,6 +17,7 @@ from trainshed.files.server_files import PUBLIC, write_file
 from trainshed.model.faults import UsageFault
 from trainshed.model.texts import install_command
 from trainshed.planning.job_plan import JobPlan
+from trainshed.planning.links import UNKNOWN_LINKS
 from trainshed.planning.plan_words import noun, remarks
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import HostKind
@@ -44,7 +45,7 @@ _MISSING: Final = f"matplotlib is not installed, which draws it: {install_comman
 #: The number of columns with figures, and the position of the only one without.
 _NUMBERS, _MACHINES = 9, 2
 _LOG_FROM: Final = 8
-_TICKS: Final = tuple(digit * 10.0**power for power in range(-3, 5) for digit in (1, 2, 5))
+_TICKS: Final = tuple(digit * 10.0**power for power in range(-3, 10) for digit in (1, 2, 5))
 
 #: A line of the picture: clusters that differ only in their number of accelerators.
 _Line = tuple[HostKind, bool]
@@ -106,16 +107,13 @@ def _throughput(axes: Any, plan: JobPlan, calibrations: Sequence[Calibration]) -
         samples = [option.prediction.samples_per_s for option in line if option.prediction]
         low, high = [estimate.low for estimate in samples], [estimate.high for estimate in samples]
         axes.fill_between(counts, low, high, color=colour, alpha=0.18, linewidth=0)
-        name = _name(line[0])
+        with_point = [option for option in line if not option.ends]
         axes.plot(
-            counts, [estimate.point for estimate in samples], "o-", color=colour, ms=3, label=name
-        )
-    points = [
-        (run.accelerators, run.accelerators * batch / run.step_s)
-        for calibration in calibrations
-        for run in timed(calibration.runs)
-        for batch in [run.batch_per_accelerator or calibration.training.batch_per_accelerator]
-    ]
+            [option.cluster.accelerators for option in with_point],
+            [option.prediction.samples_per_s.point for option in with_point if option.prediction],
+            "o-", color=colour, ms=3, label=_name(line),
+        )  # fmt: skip
+    points = measured_points(plan, calibrations)
     if points:
         n, rate = min(points)
         most = max(option.cluster.accelerators for option in plan.options if option.prediction)
@@ -127,15 +125,44 @@ def _throughput(axes: Any, plan: JobPlan, calibrations: Sequence[Calibration]) -
     axes.legend(frameon=False)
 
 
+def measured_points(plan: JobPlan, calibrations: Sequence[Calibration]) -> list[tuple[int, float]]:
+    """Return accelerators and samples/s of the runs that a line of the plan goes through.
+
+    If processors train, several processes on one measured host are not several hosts of the job.
+    """
+    return [
+        (run.accelerators, run.accelerators * batch / run.step_s)
+        for calibration in calibrations
+        for run in timed(calibration.runs)
+        for batch in [run.batch_per_accelerator or calibration.training.batch_per_accelerator]
+        if calibration.host.accelerator not in {"", "CPU"}
+        or run.accelerators <= run.hosts * plan.job.per_host
+    ]
+
+
 def _scale(axes: Any, plan: JobPlan, measured: Sequence[int]) -> None:
     predicted = {option.cluster.accelerators for option in plan.options if option.prediction}
     counts = sorted(predicted | set(measured))
     if counts[-1] >= _LOG_FROM * counts[0]:
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
-    axes.set_xticks(counts, [f"{count}" for count in counts])
+    axes.set_xticks(counts, [_tick(count) for count in counts])
+    _label_ticks(axes.yaxis)
     axes.grid(visible=True, alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _tick(value: float, _position: object = None) -> str:
+    return f"{value:,.9g}"
+
+
+def _label_ticks(axis: Any) -> None:
+    """Write the numbers of an axis without exponents, at 1, 2 and 5 of each decade if it is log."""
+    low, high = axis.get_view_interval()
+    if axis.get_scale() == "log":
+        axis.set_ticks([tick for tick in _TICKS if low <= tick <= high])
+        axis.set_ticks([], minor=True)
+    axis.set_major_formatter(_tick)
 
 
 def _lines(plan: JobPlan) -> Iterator[list[ClusterOption]]:
@@ -158,9 +185,15 @@ def _colours(plan: JobPlan) -> dict[_Line, str]:
     return dict(zip(lines, cycle(_PALETTE), strict=False))
 
 
-def _name(option: ClusterOption) -> str:
-    machine = option.machine_type or "predicted"
-    return f"{machine} with reducers" if option.cluster.reducers else machine
+def _name(line: Sequence[ClusterOption]) -> str:
+    """Return the words for a line in the legend."""
+    first = line[0]
+    words = first.machine_type or "predicted"
+    if first.cluster.reducers:
+        words += " with reducers"
+    if any(option.ends for option in line):
+        words += f"; shaded: {UNKNOWN_LINKS}"
+    return words
 
 
 def _spending(axes: Any, plan: JobPlan) -> None:
@@ -168,21 +201,14 @@ def _spending(axes: Any, plan: JobPlan) -> None:
     colours = _colours(plan)
     unit, name = _unit([option.time_s.point for option in options if option.time_s])
     for option in options:
-        if option.time_s is None or option.spent is None:
-            continue
-        time, spent = option.time_s, option.spent
-        marks = plan.marks.of(option)
-        axes.errorbar(
-            time.point / unit, spent.point, fmt="o", ms=5, capsize=2,
-            xerr=[[(time.point - time.low) / unit], [(time.high - time.point) / unit]],
-            yerr=[[spent.point - spent.low], [spent.high - spent.point]],
-            color=colours[_line_of(option)], ecolor=_GREY, elinewidth=0.8,
-            markeredgecolor="black" if marks else "none",
-        )  # fmt: skip
+        draw = _draw_ends if option.ends else _draw_interval
+        point = draw(axes, plan, option, colours[_line_of(option)], unit)
         is_reduced = option.cluster.reducers > 0
         axes.annotate(
-            "\n".join((f"{option.cluster.accelerators}{' + r' * is_reduced}", *marks)),
-            (time.point / unit, spent.point),
+            "\n".join(
+                (f"{option.cluster.accelerators}{' + r' * is_reduced}", *plan.marks.of(option))
+            ),
+            point,
             xytext=(5, -4 if is_reduced else 4),
             textcoords="offset points",
             va="top" if is_reduced else "bottom",
@@ -192,18 +218,55 @@ def _spending(axes: Any, plan: JobPlan) -> None:
         (option.hour.currency for option in options if option.cost and option.hour), None
     )
     axes.set_ylabel(currency or "accelerator-hours")
-    if any(option.cluster.reducers for option in options):
-        axes.set_title("r: with reducers", loc="right", fontsize="small")
+    title = [
+        "r: with reducers" * any(option.cluster.reducers for option in options),
+        f"lines: {UNKNOWN_LINKS}" * any(option.ends for option in options),
+    ]
+    axes.set_title("; ".join(filter(None, title)), loc="right", fontsize="small")
     axes.margins(x=0.2, y=0.2)
     axes.set_ylim(bottom=0)
-    times = [option.time_s.point / unit for option in options if option.time_s]
+    times = [
+        end.time_s.point / unit
+        for option in options
+        for end in option.ends or (option,)
+        if end.time_s
+    ]
     if max(times) >= _LOG_FROM * min(times):
         axes.set_xscale("log")
-        ticks = [tick for tick in _TICKS if min(times) / 2 <= tick <= 2 * max(times)]
-        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        axes.minorticks_off()
+    for axis in (axes.xaxis, axes.yaxis):
+        _label_ticks(axis)
     axes.grid(visible=True, alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_interval(
+    axes: Any, plan: JobPlan, option: ClusterOption, colour: str, unit: float
+) -> tuple[float, float]:
+    """Draw time and cost with their intervals; return the point."""
+    time, spent = option.time_s, option.spent
+    if time is None or spent is None:
+        raise ValueError("the option must have a time and a cost")
+    axes.errorbar(
+        time.point / unit, spent.point, fmt="o", ms=5, capsize=2,
+        xerr=[[(time.point - time.low) / unit], [(time.high - time.point) / unit]],
+        yerr=[[spent.point - spent.low], [spent.high - spent.point]],
+        color=colour, ecolor=_GREY, elinewidth=0.8,
+        markeredgecolor="black" if plan.marks.of(option) else "none",
+    )  # fmt: skip
+    return time.point / unit, spent.point
+
+
+def _draw_ends(
+    axes: Any, _plan: JobPlan, option: ClusterOption, colour: str, unit: float
+) -> tuple[float, float]:
+    """Draw a line from the point with slow links to that with fast ones; return the latter."""
+    points = [
+        (end.time_s.point / unit, end.spent.point)
+        for end in option.ends
+        if end.time_s and end.spent
+    ]
+    axes.plot(*zip(*points, strict=True), "o-", color=colour, ms=3, alpha=0.4)
+    return points[-1]
 
 
 def _unit(times: Iterable[float]) -> tuple[float, str]:
