@@ -84,6 +84,7 @@ def test_steps_are_seen_by_the_lines_that_tell_them(calibrate):
     (run,) = calibration.of(RunKind.COMPUTE)
     assert run.steps >= 1
     assert (run.micro_batches, calibration.training.micro_batches) == (4, 4)
+    assert "A step has 4 micro batches of 8 samples." in json.loads(out)["sentences"]
     assert run.step_s > 0  # how long it is: tests/workbench/test_step_lines.py
     assert calibration.training.gradient_bytes == 4e6
     assert calibration.fitted.values["compute_s"] > 0
@@ -255,6 +256,12 @@ def test_unsteady_steps_are_said_and_never_replace_better_ones(calibrate):
     assert code == 3
     assert "--out calibration.toml was not overwritten" in err
     assert Path("calibration.toml").read_text() == better
+
+
+def test_large_figures_have_no_exponent():
+    run = Run(kind=RunKind.COMPUTE, step_s=2.5, batch_per_accelerator=1e6, steps=9)
+    lines = list(sentences(Calibration(training=Training(), host=HostKind(), runs=(run,))))
+    assert lines[0] == "One process does 400,000 steps/s: a step takes 2,500 ms."
 
 
 def test_half_the_batch_is_a_run_of_its_own(calibrate):

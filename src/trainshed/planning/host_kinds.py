@@ -82,4 +82,5 @@ def _memory_bytes(accelerator: AcceleratorType | None, machine: MachineType | No
     """Return the memory of one accelerator, or of a host whose processors train."""
     if accelerator is not None:
         return (accelerator.memory_gib or 0.0) * _GIB
-    return (machine.memory_gb or 0.0) * _GIGA if machine else 0.0
+    # Compute Engine's GB of memory are GiB
+    return (machine.memory_gb or 0.0) * _GIB if machine else 0.0

@@ -183,12 +183,14 @@ def _better(out: Path, calibration: "Calibration") -> str:
 
 def _describe_faults(calibration: "Calibration") -> Iterator[str]:
     """Yield a sentence about unsteady steps, and one about a busy machine."""
+    from trainshed.planning.plan_words import figure
+
     for run in calibration.runs:
         if run.is_unsteady:
             low, high = 1000 * run.step_s_p10, 1000 * run.step_s_p90
             yield (
-                f"Steps of run {run.kind.value} took {low:.3g} to {high:.3g} ms (P10 to P90): "
-                "intervals are as wide."
+                f"Steps of run {run.kind.value} took {figure(low)} to {figure(high)} ms "
+                "(P10 to P90): intervals are as wide."
             )
     if any(run.noisy for run in calibration.runs):
         yield "The machine did other work during the runs, so intervals are wider."
@@ -196,6 +198,7 @@ def _describe_faults(calibration: "Calibration") -> Iterator[str]:
 
 def sentences(calibration: "Calibration") -> Iterator[str]:
     """Yield a sentence about each result of the runs."""
+    from trainshed.planning.plan_words import figure
     from trainshed.planning.scaling.calibration import RunKind
 
     # the first run A uses the whole batch
@@ -204,21 +207,30 @@ def sentences(calibration: "Calibration") -> Iterator[str]:
     unit = "samples/s" if calibration.training.batch_per_accelerator > 1 else "steps/s"
     if one:
         rate = _rate(calibration, one)
-        yield f"One process does {rate:.4g} {unit}: a step takes {1000 * one.step_s:.3g} ms."
+        step_ms = figure(1000 * one.step_s)
+        yield f"One process does {figure(rate)} {unit}: a step takes {step_ms} ms."
     if one and whole:
         rate = _rate(calibration, whole)
         gain = rate / _rate(calibration, one)
         yield (
-            f"{whole.accelerators} processes on one host do {rate:.4g} {unit}: {gain:.2f} times "
-            "one process."
+            f"{whole.accelerators} processes on one host do {figure(rate)} {unit}: {gain:.2f} "
+            "times one process."
         )
     if hosts and (host := whole or one):
         gain = _rate(calibration, hosts) / _rate(calibration, host)
         rate = _rate(calibration, hosts)
-        yield f"{hosts.hosts} hosts do {rate:.4g} {unit}: {gain:.2f} times one host."
+        yield f"{hosts.hosts} hosts do {figure(rate)} {unit}: {gain:.2f} times one host."
+    yield from _describe_micro_batches(calibration)
     yield from _describe_input(calibration, whole or one, runs.get(RunKind.INPUT))
     yield from _describe_faults(calibration)
     yield from _list_missing(calibration, runs)
+
+
+def _describe_micro_batches(calibration: "Calibration") -> Iterator[str]:
+    training = calibration.training
+    if training.micro_batches > 1:
+        samples = training.batch_per_accelerator / training.micro_batches
+        yield f"A step has {training.micro_batches} micro batches of {samples:,.12g} samples."
 
 
 def _rate(calibration: "Calibration", run: "Run") -> float:
@@ -229,6 +241,7 @@ def _rate(calibration: "Calibration", run: "Run") -> float:
 def _describe_input(
     calibration: "Calibration", run: "Run | None", input_run: "Run | None"
 ) -> Iterator[str]:
+    from trainshed.planning.plan_words import figure
     from trainshed.planning.scaling.input_bound import of_run
 
     if run is None:
@@ -242,8 +255,8 @@ def _describe_input(
     elif input_rate:
         times = input_rate / _rate(calibration, run)
         yield (
-            f"The input alone delivers {input_rate:.4g} samples/s, {times:.1f} times as many as "
-            "training uses."
+            f"The input alone delivers {figure(input_rate)} samples/s, {times:,.1f} times as many "
+            "as training uses."
         )
 
 
@@ -259,6 +272,7 @@ def _list_missing(calibration: "Calibration", runs: "dict[RunKind, Run]") -> Ite
 
 
 def _text(calibration: "Calibration", lines: Sequence[str], out: Path) -> str:
+    from trainshed.planning.plan_words import figure
     from trainshed.planning.scaling.calibration import RunKind
     from trainshed.workbench.calibrating import RUN_NAMES
 
@@ -268,9 +282,11 @@ def _text(calibration: "Calibration", lines: Sequence[str], out: Path) -> str:
             RUN_NAMES.get(run.kind, "several hosts"),
             run.accelerators,
             run.steps,
-            f"{1000 * run.step_s:.3g}" if run.step_s else "",
-            f"{1000 * run.step_s_p10:.3g} to {1000 * run.step_s_p90:.3g}" if run.step_s else "",
-            f"{run.samples_per_s or _rate(calibration, run):.4g}",
+            figure(1000 * run.step_s) if run.step_s else "",
+            f"{figure(1000 * run.step_s_p10)} to {figure(1000 * run.step_s_p90)}"
+            if run.step_s
+            else "",
+            figure(run.samples_per_s or _rate(calibration, run)),
         )
         for run in calibration.runs
         if run.kind is not RunKind.LINK

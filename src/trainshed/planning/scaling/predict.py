@@ -5,6 +5,7 @@
 
 import math
 
+from trainshed.model.texts import count_noun
 from trainshed.planning.scaling.calibration import Calibration, Run
 from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import timed
@@ -200,7 +201,8 @@ def _warnings(calibration: Calibration, cluster: Cluster) -> tuple[str, ...]:
     warnings = []
     if calibration.training.data == "real" and "input_per_s" not in calibration.fitted.values:
         per_host = math.ceil(cluster.per_host)
-        warnings.append(f"assumes that the host can feed {per_host} accelerators")
+        words = count_noun(per_host, "accelerator")
+        warnings.append(f"assumes that the host can feed {words}")
     if cluster.hosts > 1 and not cluster.host.network_gbps and _largest(calibration)[1] == 1:
         warnings.append("the speed of the network between hosts is unknown: 10 Gbit/s are assumed")
     if _whole_variable(calibration.training, cluster):
