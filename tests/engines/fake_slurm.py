@@ -23,6 +23,7 @@ class FakeSlurm:
         self.is_up = True
         """Whether its controller says of itself that it works."""
         self.version = "slurm-wlm 22.05.8"
+        self.config = CONFIG
         self.left = "UNLIMITED\n"
         """How long jobs may still run."""
         self.before_answer = lambda: None
@@ -35,6 +36,7 @@ class FakeSlurm:
     def __call__(self, argv, env, _seconds, descriptors):
         name, words = Path(argv[0]).name, argv[1:]
         self.calls.append((name, words, dict(env)))
+        words = [word for word in words if not word.startswith("--clusters=")]
         self.inherited = descriptors or self.inherited
         if self.is_away:
             return self.away
@@ -100,7 +102,7 @@ class FakeSlurm:
             return CommandResult(0)
         texts = {
             "ping": f"Slurmctld(primary) at here is {'UP' if self.is_up else 'DOWN'}\n",
-            "show config": CONFIG,
+            "show config": self.config,
             "show node -o": NODES,
             "show partition -o": PARTITIONS,
         }

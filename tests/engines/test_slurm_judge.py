@@ -180,7 +180,7 @@ def test_a_slice_of_a_gpu_is_no_whole_gpu():
     more = needs_of(group(Role.PRIMARY, 1, gpus=7, gpu_type="NVIDIA_TESLA_A100"))
     assert explain_refusal(more, cluster, MAIN).change.accepted == "4"
     assert cluster.types == ["NVIDIA_TESLA_A100", "a100_1g.5gb"]
-    mapped = cluster._replace(gres={"NVIDIA_TESLA_T4": "a100_1g.5gb"})
+    mapped = cluster._replace(gres={"NVIDIA_TESLA_T4": ("a100_1g.5gb",)})
     assert explain_refusal(needs_of(group(Role.PRIMARY, 7, gpus=1)), mapped, MAIN) is None
 
 
@@ -237,3 +237,15 @@ def test_features_of_nodes():
     )
     either = options.read({"spool": "/s", "constraint": "[gold|ib]"})  # only Slurm can judge this
     assert explain_refusal(needs_of(group(Role.PRIMARY, 16)), cluster, either) is None
+
+
+def test_the_time_that_a_qos_permits_is_a_setting():
+    limited = options.read({"spool": "/s", "time_max_s": 1800})
+    job = needs_of(group(Role.PRIMARY, 1), running_s_max=604_800.0, sets_time=False)
+    assert choose_request(job, CLUSTER, limited).grant.minutes == 30
+    short = options.read({"spool": "/s", "partition": "short", "time_max_s": 7200})
+    assert choose_request(job, CLUSTER, short).grant.minutes == 60
+    refusal = explain_refusal(
+        needs_of(group(Role.PRIMARY, 1), running_s_max=3600.0), CLUSTER, limited
+    )
+    assert refusal.change.accepted == "1490s"

@@ -41,6 +41,7 @@ def test_what_is_not_said_has_a_default():
         ({"poll_s": "10"}, "a number from 0"),
         ({"account": {"p": "--x"}}, "a name of Slurm's"),
         ({"gres": "t4"}, "a table of texts"),
+        ({"gres": {"NVIDIA_L4": ["a b"]}}, "a name of Slurm's"),
         ({"partitions": {"NVIDIA_L4": "a b"}}, "a name of Slurm's"),
         ({"constraint": "-x"}, "features of nodes"),
         ({"clusters": "a,b"}, "one name"),
@@ -59,6 +60,11 @@ def test_bad_settings(settings, words):
     with pytest.raises(UsageFault) as caught:
         read(**settings)
     assert words in str(caught.value)
+
+
+def test_words_for_gpus_are_one_or_several():
+    settings = read(gres={"NVIDIA_L4": "l4", "NVIDIA_TESLA_T4": ["rtx_4090", "rtx_3090"]})
+    assert settings.gres == {"NVIDIA_L4": ("l4",), "NVIDIA_TESLA_T4": ("rtx_4090", "rtx_3090")}
 
 
 def test_the_account_of_a_project():

@@ -78,7 +78,7 @@ def test_partitions():
 
 
 def test_the_fleet_shows_types_of_the_catalog_and_who_takes_no_jobs():
-    cluster = ClusterState(tuple(parse.nodes(NODES)), gres={"NVIDIA_L4": "l4_custom"})
+    cluster = ClusterState(tuple(parse.nodes(NODES)), gres={"NVIDIA_L4": ("l4_custom",)})
     fleet = {node.name: node for node in nodes_.fleet(cluster, FleetPolicy.EXACT)}
     assert fleet["n1"].gpus == {"NVIDIA_TESLA_T4": 4}
     assert fleet["n3"].gpus == {"NVIDIA_A100_80GB": 2, "NVIDIA_H100_80GB": 8}
@@ -89,7 +89,7 @@ def test_the_fleet_shows_types_of_the_catalog_and_who_takes_no_jobs():
 
 
 def test_the_words_of_the_configuration_come_before_the_guess():
-    cluster = ClusterState(tuple(parse.nodes(NODES)), gres={"NVIDIA_L4": "h100"})
+    cluster = ClusterState(tuple(parse.nodes(NODES)), gres={"NVIDIA_L4": ("h100",)})
     assert cluster.words_for("NVIDIA_L4") == {"h100"}
     assert cluster.accelerator_of("h100") == "NVIDIA_L4"
     assert cluster.words_for("NVIDIA_TESLA_T4") == {"t4", ""}  # GPUs without a word are any

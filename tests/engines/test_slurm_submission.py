@@ -22,9 +22,10 @@ from engines.slurm_world import (
 from trainshed.engines.base import LaunchRefused, ReplicaShape
 from trainshed.engines.slurm import attempt as slurm_attempt
 from trainshed.engines.slurm import submit
+from trainshed.engines.slurm.commands import CommandResult, Commands
 from trainshed.model.attempt import AttemptKey, Loss, Phase
 from trainshed.model.explanation import Reason
-from trainshed.model.faults import EngineFault, is_transient
+from trainshed.model.faults import EngineFault, UsageFault, is_transient
 from trainshed.model.resources import Claim, Demand, GroupDemand, JobDemand, Seat
 from trainshed.model.roles import Role
 
@@ -225,3 +226,40 @@ def test_what_was_sent_is_what_its_manifest_said(world):
     engine.launch(KEY, plan_of(), claim())
     assert engine.read_sent(KEY) == dict(manifest)
     assert "sbatch --parsable" in manifest["command"]
+
+
+def test_slurms_commands_get_the_variables_that_the_configuration_names(world):
+    engine = launched(world, env=["TOKEN"])
+    calls = {name: env for name, _, env in world.slurm.calls}
+    assert calls["sbatch"]["TOKEN"] == calls["squeue"]["TOKEN"] == SECRET
+    assert world.slurm.called("sbatch")[-1][-1] == "TOKEN"  # which the script unsets
+    assert SECRET not in str(engine.read_sent(KEY))
+    with pytest.raises(UsageFault, match="which the server's environment lacks"):
+        world.engine(env=["SLURM_JWT"])
+
+
+def test_every_command_names_the_cluster_of_several(world):
+    launched(world, clusters="gamma")
+    assert {words[0] for _, words, _ in world.slurm.calls} == {"--clusters=gamma"}
+
+
+def test_the_heading_of_a_cluster_is_no_row():
+    def run(argv, *_rest):
+        assert argv[:2] == ["squeue", "--clusters=gamma"]
+        return CommandResult(0, out="CLUSTER: gamma\n7 RUNNING\n")
+
+    commands = Commands(cluster="gamma", environ={}, run=run)
+    assert commands.ask("squeue", "-h") == "7 RUNNING\n"
+
+
+def test_a_cluster_whose_slurm_knows_no_gpus_by_task_is_asked_for_gpus_by_node(world):
+    world.slurm.config = "SelectType              = select/cons_res\n"
+    engine = world.engine()
+    eventually(engine.fleet)
+    demand = Demand(gpu_type="NVIDIA_TESLA_T4", gpu_count=2)
+    groups = (GroupDemand(role=Role.PRIMARY, count=1, each=demand),)
+    job = Claim(engine="slurm", demand=JobDemand(region=None, groups=groups))
+    engine.launch(KEY, plan_of(), job)
+    words = world.slurm.called("sbatch")[-1]
+    assert "--gres=gpu:t4:2" in words
+    assert not [word for word in words if word.startswith("--gpus-per-task")]

@@ -104,7 +104,7 @@ def test_a_job_without_a_timeout_runs_where_max_time_is_short_and_ends_before_sl
         assert (job["state"], job["attempt"]) == ("FAILED", 1)
         error = good(server.call("GET", f"/v1/{name}"))["error"]
         assert error["code"] == DEADLINE_EXCEEDED
-        for words in ("MaxTime of the partition brief", "scheduling.timeout", "running_days"):
+        for words in ("the partition brief gives", "scheduling.timeout", "running_days_default"):
             assert words in error["message"]
         cluster.wait_for(lambda: not cluster.jobs())
         path = f"/v1/{name.rpartition('/')[0]}"

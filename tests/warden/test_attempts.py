@@ -13,6 +13,7 @@ import pytest
 from trainshed.engines.base import ReplicaShape
 from trainshed.engines.processes import tree
 from trainshed.engines.supervise.leftovers import list_marked
+from trainshed.engines.supervise.record.folder import TIME_IS_OVER
 from trainshed.engines.supervise.record.observe import measured
 from trainshed.engines.supervise.record.spec import HangRule, StepRule
 from trainshed.engines.warden.compose import KEEPS
@@ -239,7 +240,7 @@ def test_the_end_of_its_time_is_kept_with_nobody_there(launchers):
     ended = attempt.ended()
     assert ended.outcome.interrupted
     has_run = attempt.records().ready is not None  # the machine may be busy
-    why = "it has run for 3 s" if has_run else "stopped before it was started"
+    why = f"{TIME_IS_OVER} for 3 s" if has_run else "stopped before it was started"
     assert ended.outcome.message == why
 
 

@@ -82,7 +82,7 @@ def shape_for(
     rules = ShapeRules(
         policy=options.policy,
         packing=options.packing,
-        spread=options.spread,
+        spread=options.spread or not pool.cluster.has_gpu_options,
         waste_max=options.waste_max,
         memory_per_cpu_max=pool.memory_per_cpu_max,
     )
@@ -123,7 +123,12 @@ def _list_pools(
     names: Sequence[str], cluster: ClusterState, wishes: Mapping[str, str], options: SlurmOptions
 ) -> list[tuple[str, NodePool]]:
     constraint = wishes.get("constraint") or options.constraint
-    return [(name, pool_of(cluster, cluster.partition(name), constraint)) for name in names]
+    limit = None if options.time_max_s is None else int(options.time_max_s / 60)
+    partitions = {name: cluster.partition(name) for name in names}
+    return [
+        (name, pool_of(cluster, partition and partition.limit_minutes(limit), constraint))
+        for name, partition in partitions.items()
+    ]
 
 
 def _minutes_max(pool: NodePool) -> float:

@@ -28,13 +28,15 @@ class ClusterState(NamedTuple):
 
     nodes: Sequence[SlurmNode] = ()
     partitions: Mapping[str, Partition] = {}
-    gres: Mapping[str, str] = {}
-    """Slurm's word for the GPUs of a type, from the configuration."""
+    gres: Mapping[str, Sequence[str]] = {}
+    """Slurm's words for the GPUs of a type, from the configuration."""
+    has_gpu_options: bool = True
+    """Whether jobs may request GPUs by task; otherwise only a number for each node."""
 
     def partition(self, name: str) -> Partition | None:
         """Return the partition of a name, or for "" the default partition; None: unknown."""
         if name:
-            return self.partitions.get(name.partition(",")[0])
+            return self.partitions.get(name)
         return next(
             (partition for partition in self.partitions.values() if partition.is_default), None
         )
@@ -51,12 +53,12 @@ class ClusterState(NamedTuple):
         if gpu_type is None:
             return frozenset(words)
         if gpu_type in self.gres:
-            return frozenset({self.gres[gpu_type]})
+            return frozenset(self.gres[gpu_type])
         return frozenset(word for word in words if self.accelerator_of(word) in {gpu_type, ANY_GPU})
 
     def accelerator_of(self, word: str) -> str:
         """Return the accelerator type for Slurm's word; ANY_GPU if the word is empty."""
-        gpu_type = next((name for name, gres_word in self.gres.items() if gres_word == word), None)
+        gpu_type = next((name for name, words in self.gres.items() if word in words), None)
         if gpu_type or not word:
             return gpu_type or ANY_GPU
         return find_accelerator(word) or word

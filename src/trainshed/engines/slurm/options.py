@@ -1,7 +1,7 @@
 """Reads the table of a Slurm cluster in the configuration; refuses unknown settings."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -67,8 +67,10 @@ class SlurmOptions:
     """The options of ``WISHES`` that jobs may set by label."""
     partitions: Mapping[str, str] = field(default_factory=dict)
     """The partition for jobs, by the type of their accelerators."""
-    gres: Mapping[str, str] = field(default_factory=dict)
-    """Slurm's word for GPUs, by accelerator type, if the names of the GPUs do not show the type."""
+    gres: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Slurm's words for GPUs, by accelerator type, if the names of the GPUs do not show the type.
+
+    An allocation has GPUs of one word; of several, the one with the most room is requested."""
     policy: FleetPolicy = FleetPolicy.EXACT
     """``exact``: jobs request the CPUs and the memory of their machine type from Slurm."""
     environments: Mapping[str, str] = field(default_factory=dict)
@@ -94,6 +96,10 @@ class SlurmOptions:
     listen_variable: str = ""
     """Name of a variable on each node with the address at which other nodes reach this node."""
     enqueued_max: int = 1000
+    time_max_s: float | None = None
+    """The longest time limit, in seconds, that a QOS or an account permits; partitions show theirs.
+
+    None: no limit."""
     hold_s: float = 0.0
     """Seconds to keep an allocation for the next attempt of its job; 0: do not keep it."""
     lost_after_s: float = 90.0
@@ -234,6 +240,17 @@ def _check_names(name: str, value: Any) -> dict[str, str]:
     return _READERS.read_table(name, value, _check_name)
 
 
+def _check_gres(name: str, value: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, Mapping):
+        raise _READERS.refuse(name, "a table of texts or lists of texts", value)
+    return {str(key): _check_words(f"{name}.{key}", words) for key, words in value.items()}
+
+
+def _check_words(name: str, value: Any) -> tuple[str, ...]:
+    words = [value] if isinstance(value, str) else value
+    return _READERS.read_texts(name, words, _check_one_name)
+
+
 def _check_host(name: str, value: Any) -> str:
     text = _READERS.read_text(name, value)
     if text.startswith("-"):
@@ -277,13 +294,15 @@ _CHECKS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(("partition", "qos", "reservation"), _check_name),
     "account": _check_account,
     "wishes": _check_wishes,
-    **dict.fromkeys(("partitions", "gres"), _check_names),
+    "partitions": _check_names,
+    "gres": _check_gres,
     "policy": _READERS.read_policy,
     "environments": _READERS.read_table,
     **dict.fromkeys(("packing", "spread", "hang_stacks", "relax_pins"), _READERS.read_switch),
     **dict.fromkeys(("nice", "enqueued_max", "package_bytes_max"), _READERS.read_count),
     **dict.fromkeys(("log_bytes_per_s_max", "log_bytes_max"), _READERS.read_count),
     "hold_s": _check_hold,
+    "time_max_s": _READERS.read_seconds,
     **dict.fromkeys(
         ("lost_after_s", "poll_s", "grace_s", "hang_s", "start_timeout_s"), _READERS.read_seconds
     ),

@@ -159,6 +159,12 @@ class Partition(NamedTuple):
     memory_per_node_max: int | None = None
     """MaxMemPerNode, in MiB."""
 
+    def limit_minutes(self, minutes_max: int | None) -> "Partition":
+        """Return the partition with a limit of time, if it has none that is shorter."""
+        if minutes_max is None or (self.minutes_max or minutes_max) < minutes_max:
+            return self
+        return self._replace(minutes_max=minutes_max)
+
     def with_limit(self, memory_per_cpu_max: int | None) -> "Partition":
         """Return the partition with the cluster's MaxMemPerCPU, if it sets no limit of memory."""
         if self.memory_per_cpu_max is not None or self.memory_per_node_max is not None:
@@ -186,6 +192,11 @@ def memory_per_cpu_max(text: str) -> int | None:
     """Parse MaxMemPerCPU in the output of ``scontrol show config``, in MiB; None: no limit."""
     match = re.search(r"^MaxMemPerCPU\s*=\s*(\d+)", text, re.MULTILINE)
     return int(match[1]) if match else None
+
+
+def has_gpu_options(text: str) -> bool:
+    """Return whether ``scontrol show config`` has a SelectType that knows ``--gpus-per-task``."""
+    return not re.search(r"^SelectType\s*=\s*select/(cons_res|linear)\b", text, re.MULTILINE)
 
 
 def minutes(text: str) -> int | None:

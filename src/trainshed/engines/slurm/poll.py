@@ -47,7 +47,7 @@ class Poller:
         self,
         queue: Queue,
         *,
-        gres: Mapping[str, str],
+        gres: Mapping[str, Sequence[str]],
         rest_s: float,
         work: Callable[[], bool],
         news: Callable[[], None],

@@ -68,12 +68,14 @@ class Queue:
         """Return the cluster's configuration, one setting a line."""
         return self._commands.ask("scontrol", "show", "config")
 
-    def cluster(self, gres: Mapping[str, str]) -> ClusterState:
+    def cluster(self, gres: Mapping[str, Sequence[str]]) -> ClusterState:
         """Query the nodes and the partitions."""
         nodes = tuple(parse.nodes(self._commands.ask("scontrol", "show", "node", "-o")))
         partitions = parse.partitions(self._commands.ask("scontrol", "show", "partition", "-o"))
-        limit = parse.memory_per_cpu_max(self.config())
-        return ClusterState(nodes, {row.name: row.with_limit(limit) for row in partitions}, gres)
+        config = self.config()
+        limit = parse.memory_per_cpu_max(config)
+        rows = {row.name: row.with_limit(limit) for row in partitions}
+        return ClusterState(nodes, rows, gres, parse.has_gpu_options(config))
 
     def submit(self, words: Sequence[str], *locks: int) -> str:
         """Submit a job and return its number.  Raises EngineFault, or LaunchRefused to retry later.

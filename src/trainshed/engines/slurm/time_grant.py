@@ -50,7 +50,7 @@ def grant_time(
         longest = longest_s(minutes_max, options.beyond_s)
         if running_s_max is None or running_s_max > longest:
             ends_s = float(longest_s(minutes_max, options.grace_s))
-            return TimeGrant(minutes_max, ends_s, _explain(partition, running_s_max))
+            return TimeGrant(minutes_max, ends_s, _explain(partition))
     if running_s_max is None:
         return TimeGrant()
     minutes, ends_s = minutes_of(running_s_max, options.beyond_s), _end_late(running_s_max, options)
@@ -63,12 +63,11 @@ def _end_late(running_s_max: float, options: SlurmOptions) -> float:
     return running_s_max + options.grace_s + _LAUNCHER_S
 
 
-def _explain(partition: Partition, running_s_max: float | None) -> str:
-    own = "has no limit" if running_s_max is None else f"may run {running_s_max:g} s"
+def _explain(partition: Partition) -> str:
     return (
-        f", which is what MaxTime of the partition {partition.name} permits "
-        f"({partition.minutes_max} minutes), and the job {own}; submit the job again so that it "
-        "continues from its checkpoints, set scheduling.timeout (maxRunningTime of ml_v1) to a "
-        "time that fits, or choose a partition with a longer MaxTime; a job without "
-        "scheduling.timeout gets `running_days_default` of [jobs] in the server's configuration"
+        f", all that the partition {partition.name} gives a job ({partition.minutes_max} min by "
+        "its MaxTime, or by `time_max_s` of the engine); submit the job again to go on from its "
+        "checkpoints, or in a partition with a longer MaxTime; set scheduling.timeout "
+        "(maxRunningTime of ml_v1) to be told at submit what a partition gives: without it a job "
+        "may run for `running_days_default` of [jobs]"
     )
