@@ -1,5 +1,6 @@
 """``trainshed plan``: the clusters and the work that are asked about, and what is refused."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,6 +16,8 @@ from cli.planned import (
     refused_field,
 )
 from planning.test_what_ifs import CALIBRATION, HOST, TRAINING
+from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Strategy
 
 
@@ -191,11 +194,58 @@ def test_finished_runs_tell_the_critical_batch(plan):
     assert plan(*words, *runs, *third).json["work"]["critical_batch"] == pytest.approx(two, rel=0.1)
 
 
-def test_hosts_that_are_not_alike_are_refused(plan, written):
-    machine = {**V100, "acceleratorCount": 4}
-    run = plan("--format", "json", file=written("two.json", job_document(machine=machine)))
-    assert refused_field(run) == "machineType"
-    assert "8 NVIDIA_TESLA_V100 and n1-standard-32 with 4" in run.err
+def test_hosts_of_two_kinds_take_the_slower_step_and_hear_of_shares_by_speed(plan, written):
+    slow = {**V100, "acceleratorType": "NVIDIA_TESLA_P100", "acceleratorCount": 4}
+    file = written("two.json", job_document(machine=slow))
+    p100 = replace(HOST, accelerator="NVIDIA_TESLA_P100", per_host=4)
+    runs = (Run(kind=RunKind.HOST, accelerators=4, steps=100, step_s=0.4),)
+    written("p100.toml", calibration_text(calibrated(TRAINING, p100, runs)))
+    document = plan("--calibration", "p100.toml", "--format", "json", file=file).json
+    own = document["options"][document["own"]]
+    assert (own["accelerators"], own["hosts"]) == (20, 4)
+    assert own["machine_type"] == (
+        "1 x n1-standard-32 with 8 NVIDIA_TESLA_V100 + 3 x n1-standard-32 with 4 NVIDIA_TESLA_P100"
+    )
+    assert own["step_s"]["point"] >= 0.39, "the step of the slower host"
+    assert own["samples_per_s"]["point"] == pytest.approx(20 * 64 / own["step_s"]["point"])
+    assert "each step waits for n1-standard-32 with 4 NVIDIA_TESLA_P100" in document["text"]
+    batches = re.search(r"their speed, (\d+) on .* and (\d+) on ", document["text"])
+    fast, slow = int(batches[1]), int(batches[2])
+    assert fast > 64 > slow
+    assert 8 * fast + 12 * slow == pytest.approx(20 * 64, rel=0.02)
+
+
+def test_hosts_of_two_kinds_of_which_one_was_not_measured_are_refused(plan, written):
+    slow = {**V100, "acceleratorType": "NVIDIA_TESLA_P100", "acceleratorCount": 4}
+    file = written("two.json", job_document(machine=slow))
+    document = plan("--format", "json", file=file).json
+    refused = document["options"][document["own"]]["refused"]
+    assert (
+        "the training hosts differ (n1-standard-32 with 8 NVIDIA_TESLA_V100 and"
+        in (refused["message"])
+    )
+    assert "equal hosts: one machine type and accelerator for all" in refused["accepted"]
+
+
+def test_more_gpus_are_first_more_in_one_host(plan, written):
+    alone = {"machineType": "n1-standard-8", "acceleratorType": "NVIDIA_TESLA_V100",
+             "acceleratorCount": 1}  # fmt: skip
+    pool = {"machineSpec": alone, "replicaCount": 1, "containerSpec": {"imageUri": "img"}}
+    file = written("one.json", {"workerPoolSpecs": [pool]})
+    words = ("--reducers", "0", "--format", "json")
+    document = plan(*words, "--what-if", "gpus=8,16,3", file=file).json
+    sizes = [(option["accelerators"], option["hosts"]) for option in document["options"]]
+    assert sizes == [(1, 1), (3, 3), (8, 1), (16, 2)]
+    document = plan(*words, "--what-if", "gpus-per-host=2,4", file=file).json
+    sizes = [(option["accelerators"], option["hosts"]) for option in document["options"]]
+    assert sizes == [(1, 1), (2, 1), (4, 1)]
+    wide = ("--what-if", "gpus=8", "--machine-types", "n1-highmem-96")
+    options = plan(*words, *wide, file=file).json["options"]
+    assert [
+        (option["machine_type"], option["accelerators"])
+        for option in options
+        if option["samples_per_s"]
+    ] == [("n1-standard-8", 1), ("n1-standard-8", 8), ("n1-highmem-96", 8)]
 
 
 def test_hosts_without_accelerators_beside_those_that_train_are_only_paid(plan, written):
@@ -217,7 +267,7 @@ def test_a_machine_type_that_nobody_knows_is_refused_as_by_validate(plan, writte
     [
         (("--what-if", "gpus=0"), "must be a whole number from 1 to 1000000, got '0'"),
         (("--what-if", "gpus=1,x"), "got 'x'"),
-        (("--what-if", "cows=3"), "must be like gpus=1,2,4 or hosts=1,2,4"),
+        (("--what-if", "cows=3"), "must be like gpus=1,2,4, hosts=1,2,4 or"),
         (("--target", "smiles=3"), "samples=N, epochs=N or steps=N"),
         (("--deadline", "soon"), "must be a duration"),
         (("--budget", "0"), "must be a number above 0, got '0'"),
@@ -237,7 +287,7 @@ def test_a_machine_type_that_nobody_knows_is_refused_as_by_validate(plan, writte
             "--critical-batch does not go with",
         ),
         (("--machine-types", "n9-huge"), "knows no machine type n9-huge"),
-        (("--machine-types", "n2-standard-16"), "n2-standard-16 cannot have 8 NVIDIA_TESLA_V100"),
+        (("--machine-types", "n2-standard-16"), "n2-standard-16 cannot have any NVIDIA_TESLA_V100"),
         (("--png", "no/such/plan.png"), "must be a file in a folder that exists"),
         (("--html", "."), "--html must be a file in a folder that exists, got ."),
         (("--html", "/proc/x.html"), "--html /proc/x.html cannot be written: "),

@@ -11,6 +11,7 @@ from trainshed.catalog.open import catalog_for
 from trainshed.model.roles import Dialect
 from trainshed.planning.host_kinds import host_kind
 from trainshed.planning.job_plan import plan_of
+from trainshed.planning.layouts import HostType
 from trainshed.planning.links import FAST_GBPS, SLOW_GBPS, links_of
 from trainshed.planning.plan_request import CATALOG, PlanRequest
 from trainshed.planning.plan_words import head, recommendations, remarks
@@ -33,7 +34,9 @@ PRICES = PriceList(region="us-central1")
 def plan(host=ASSUMED, runs=ONE_HOST, training=TRAINING, job=JOB, **wishes):
     request = PlanRequest(**{"what_if": [("gpus", (8, 32))], "reducers": 0, **wishes})
     calibration = calibrated(training, host, runs)
-    return plan_of(replace(job, host=ASSUMED), request, [calibration], WORK, PriceList())
+    return plan_of(
+        replace(job, host_type=HostType(host=ASSUMED)), request, [calibration], WORK, PriceList()
+    )
 
 
 @pytest.mark.parametrize("host", [ASSUMED, UNKNOWN], ids=["of the catalog", "none"])
@@ -107,7 +110,9 @@ def test_a_host_that_the_catalog_does_not_know_needs_a_rate():
     own = replace(HOST, machine_type="own-8", network_gbps=0.0)
     request = PlanRequest(network_gbps=CATALOG, what_if=[("gpus", (8, 32))])
     calibration = calibrated(TRAINING, own, ONE_HOST)
-    answer = plan_of(replace(JOB, host=own), request, [calibration], WORK, PriceList())
+    answer = plan_of(
+        replace(JOB, host_type=HostType(host=own)), request, [calibration], WORK, PriceList()
+    )
     one_host, four_hosts = answer.options
     assert one_host.prediction
     assert four_hosts.answer.field == "network-gbps"
@@ -149,7 +154,7 @@ def test_a_deadline_that_fast_links_would_meet_is_refused_with_what_to_measure()
 
 def test_notes_say_what_holds_with_any_links():
     calibration = calibrated(TRAINING, ASSUMED, ONE_HOST)
-    job = replace(JOB, host=ASSUMED, hosts=8)
+    job = replace(JOB, host_type=HostType(host=ASSUMED), hosts=8)
     assert submit_note(calibration, job, PRICES) is None, "it may scale well"
     heavy = calibrated(HEAVY, ASSUMED, ONE_HOST)
     note = submit_note(heavy, job, PRICES)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from planning.test_what_ifs import CALIBRATION, HOST, JOB, RUNS, TRAINING, planned
+from trainshed.planning.layouts import HostType
 from trainshed.planning.plan_words import figure, head, interval, recommendations, remarks
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Training
@@ -67,7 +68,9 @@ def test_a_budget_alone_is_named_and_what_nothing_meets_is_explained():
 def test_machines_without_a_name_and_a_price_have_hours():
     host = replace(JOB.host, machine_type="")
     calibration = replace(CALIBRATION, host=replace(CALIBRATION.host, machine_type=""))
-    plan = planned(8, 16, reducers=0, job=replace(JOB, host=host), calibration=calibration)
+    plan = planned(
+        8, 16, reducers=0, job=replace(JOB, host_type=HostType(host=host)), calibration=calibration
+    )
     assert all(" on " not in sentence for sentence in recommendations(plan))
     assert any(
         "accelerator-hours (no price is known)" in sentence for sentence in recommendations(plan)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from planning.test_what_ifs import CALIBRATION, HOST, JOB, RUNS, TRAINING
+from trainshed.planning.layouts import HostType
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.submit_note import submit_note
@@ -61,5 +62,5 @@ def test_input_is_named_from_a_tenth_of_a_step_on(share):
 def test_where_no_price_is_known_accelerator_hours_are_compared():
     unknown = replace(JOB.host, machine_type="own")
     calibration = replace(HEAVY, host=replace(HEAVY.host, machine_type="own"))
-    hint = note(calibration, hosts=8, host=unknown)
+    hint = note(calibration, hosts=8, host_type=HostType(host=unknown))
     assert "accelerator-hours" in hint.message

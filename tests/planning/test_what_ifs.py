@@ -7,6 +7,7 @@ import pytest
 
 from trainshed.planning.clusters_asked import Helpers, PlannedJob
 from trainshed.planning.job_plan import plan_of
+from trainshed.planning.layouts import HostType
 from trainshed.planning.plan_request import BatchRule, PlanRequest
 from trainshed.planning.plan_words import head, lasting, money, noun, recommendations
 from trainshed.planning.prices import OwnPrices, PriceList
@@ -40,7 +41,7 @@ RUNS = (
 )
 CALIBRATION = calibrated(TRAINING, HOST, RUNS)
 REDUCERS = Helpers(machine_type="n1-highcpu-16", gbps=32)
-JOB = PlannedJob(host=HOST, per_host=8, hosts=4, reducers=REDUCERS)
+JOB = PlannedJob(host_type=HostType(host=HOST), hosts=4, reducers=REDUCERS)
 WORK = TrainingWork(samples=1e8, global_batch=2048, words="for 100,000,000 samples")
 
 
@@ -96,7 +97,14 @@ def test_the_sentence_says_times_time_price_and_what_binds():
 
 def test_the_fewest_that_no_more_are_sure_to_beat_are_fastest():
     alone = calibrated(TRAINING, replace(HOST, network_gbps=8), RUNS[:1])
-    plan = planned(8, 16, 32, calibration=alone, job=replace(JOB, host=alone.host), reducers=0)
+    plan = planned(
+        8,
+        16,
+        32,
+        calibration=alone,
+        job=replace(JOB, host_type=HostType(host=alone.host)),
+        reducers=0,
+    )
     assert plan.marks.fastest.cluster.accelerators == 8
     assert "no difference that can be told from 8" in list(plan.notes(plan.options[1]))
 
@@ -141,7 +149,9 @@ def test_without_a_calibration_there_are_bounds_and_the_command_that_measures():
 def test_other_hosts_need_their_own_calibration_or_the_same_accelerator():
     wide = replace(HOST, machine_type="n1-standard-64")
     other = replace(HOST, machine_type="a2-highgpu-8g", accelerator="NVIDIA_TESLA_A100")
-    plan = planned(16, job=replace(JOB, kinds=((wide, ()), (other, ()))), reducers=0)
+    plan = planned(
+        16, job=replace(JOB, others=(HostType(host=wide), HostType(host=other))), reducers=0
+    )
     by_type = {}
     for option in plan.options:
         by_type.setdefault(option.cluster.host.machine_type, []).append(option)
@@ -191,7 +201,8 @@ def test_a_global_batch_is_accumulated_before_it_shrinks():
 
 
 def test_what_no_host_may_carry_is_refused_and_not_in_the_usual_list():
-    job = replace(JOB, fitting=(4, 8))
+    host_type = HostType(host=HOST, variants=(replace(HOST, per_host=4), HOST))
+    job = replace(JOB, host_type=host_type)
     assert rows(planned(job=job, reducers=0)) == [(4, 0), (8, 0), (16, 0), (32, 0), (64, 0)]
     plan = planned(3, 8, job=job, reducers=0)
     assert plan.options[0].answer.field == "gpus"
@@ -201,7 +212,7 @@ def test_what_no_host_may_carry_is_refused_and_not_in_the_usual_list():
 
 def test_hosts_that_were_not_measured_are_refused_by_name():
     other = replace(HOST, machine_type="n1-standard-8", accelerator="NVIDIA_TESLA_T4")
-    option = planned(8, job=replace(JOB, kinds=((other, ()),)), reducers=0).options[-1]
+    option = planned(8, job=replace(JOB, others=(HostType(host=other),)), reducers=0).options[-1]
     message = "NVIDIA_TESLA_V100 of n1-standard-32 was measured, not NVIDIA_TESLA_T4 of n1-standard"
     assert option.answer.message.startswith(message)
 
@@ -229,8 +240,12 @@ def test_words_of_counts_times_and_money():
 
 def test_more_hosts_over_a_thin_link_are_said_to_be_slower():
     thin = calibrated(TRAINING, replace(HOST, network_gbps=0.1), RUNS[:2])
-    plan = planned(8, 16, calibration=thin, job=replace(JOB, host=thin.host), reducers=0)
-    with_reducers = planned(8, 16, calibration=thin, job=replace(JOB, host=thin.host))
+    plan = planned(
+        8, 16, calibration=thin, job=replace(JOB, host_type=HostType(host=thin.host)), reducers=0
+    )
+    with_reducers = planned(
+        8, 16, calibration=thin, job=replace(JOB, host_type=HostType(host=thin.host))
+    )
     assert "; 8 GPUs would take " in head(with_reducers)
     assert "would make it" not in head(with_reducers), "they would help less"
     assert "slower than 8" in list(plan.notes(plan.options[1]))

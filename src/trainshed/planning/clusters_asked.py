@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from trainshed.catalog.machines import reducers_needed
 from trainshed.model.texts import count_noun
+from trainshed.planning.layouts import HostType, Layout, requested_layouts, usual_layouts
 from trainshed.planning.links import HostLinks, links_of
 from trainshed.planning.memory import MemoryUse, memory_use
 from trainshed.planning.plan_request import BatchRule, PlanRequest
@@ -23,7 +24,6 @@ from trainshed.planning.what_ifs import MEASURE, WhatIf, called, on_host
 #: The strategies whose exchanges reducers can do.
 _REDUCED = frozenset({Strategy.ALLREDUCE, Strategy.REDUCERS})
 _SERVED = frozenset({Strategy.PS_DISTRIBUTED, Strategy.PS_NAIVE})
-_LARGEST_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,65 +45,123 @@ class Helpers:
 class PlannedJob:
     """A job by its file, or by its calibration."""
 
-    host: HostKind
-    per_host: int
-    """Accelerators of each host."""
+    host_type: HostType
     hosts: int = 0
     """0 if no file gives the count."""
+    mixed: tuple[tuple[HostKind, int], ...] = ()
+    """The kinds and counts of its hosts if they differ; ``host_type`` is the first kind."""
     reducers: Helpers
     servers: Helpers = field(default_factory=Helpers)
-    fitting: tuple[int, ...] = ()
-    """The accelerator counts that a host may have; empty: any number."""
-    kinds: tuple[tuple[HostKind, tuple[int, ...]], ...] = ()
-    """Other kinds of hosts to compare, with the accelerator counts that each may have."""
-    others: tuple[Machines, ...] = ()
+    others: tuple[HostType, ...] = ()
+    """Other hosts to compare."""
+    paid: tuple[Machines, ...] = ()
     """Other machines to pay for: an evaluator."""
+
+    @property
+    def host(self) -> HostKind:
+        """The kind of its hosts."""
+        return self.host_type.host
+
+    @property
+    def accelerators(self) -> int:
+        """The accelerators of all its hosts; 0 if no file gives the count."""
+        if self.mixed:
+            return sum(kind.per_host * count for kind, count in self.mixed)
+        return self.hosts * self.host.per_host
+
+    @property
+    def layout(self) -> Layout | None:
+        """Its own hosts; None if no file gives their count, or if they differ."""
+        if self.mixed or not self.hosts:
+            return None
+        return Layout(host=self.host, accelerators=self.accelerators)
 
 
 def clusters(
     job: PlannedJob, request: PlanRequest, calibrations: Sequence[Calibration]
 ) -> Iterator[WhatIf]:
     """Yield every cluster of the request, and the job's own."""
-    for kind in dict.fromkeys((job.host, *dict(job.kinds))):
-        for what_if in _clusters_of_kind(job, request, calibrations, kind):
-            n = what_if.cluster.accelerators
-            is_own = kind == job.host and n == job.hosts * job.per_host
-            if not (is_own and job.reducers.count and request.reducers is None):
-                yield replace(what_if, is_own=is_own)
-                continue
-            yield what_if
-            own_cluster = _add_reducers(job, what_if, job.reducers.count)
-            yield replace(own_cluster, is_own=True)
+    measurements = _Measurements(calibrations, request)
+    if job.mixed:
+        yield from _mixture(job, request, measurements)
+    for host_type in dict.fromkeys((job.host_type, *job.others)):
+        for layout, is_requested in _list_layouts(job, request, host_type).items():
+            unfit = host_type.refuse(layout.accelerators // layout.hosts)
+            what_if = _what_if(job, request, measurements, layout, unfit)
+            what_if = replace(what_if, is_asked=is_requested)
+            is_own = not job.mixed and host_type == job.host_type and layout == job.layout
+            yield from _with_own_reducers(job, request, what_if) if is_own else [what_if]
 
 
-def _clusters_of_kind(
-    job: PlannedJob, request: PlanRequest, calibrations: Sequence[Calibration], kind: HostKind
+def _with_own_reducers(job: PlannedJob, request: PlanRequest, what_if: WhatIf) -> Iterator[WhatIf]:
+    """Yield the job's own cluster, before it the same without its reducers if it has some."""
+    if job.reducers.count and request.reducers is None:
+        yield what_if
+        what_if = _add_reducers(job, what_if, job.reducers.count)
+    yield replace(what_if, is_own=True)
+
+
+def _list_layouts(job: PlannedJob, request: PlanRequest, host_type: HostType) -> dict[Layout, bool]:
+    """Return the layouts on one kind of host by size, and whether the user requested each."""
+    own_count = job.accelerators
+    requested = frozenset(requested_layouts(host_type, request, job.hosts))
+    layouts = requested or frozenset(usual_layouts(host_type, own_count))
+    if own_count:
+        own = job.layout if host_type == job.host_type else None
+        layouts |= {own or host_type.comparable(own_count)}
+    ordered = sorted(layouts, key=lambda layout: (layout.accelerators, layout.hosts))
+    return {layout: layout in requested for layout in ordered}
+
+
+def _mixture(
+    job: PlannedJob, request: PlanRequest, measurements: "_Measurements"
 ) -> Iterator[WhatIf]:
-    """Yield the clusters of one kind of host, one for each count of accelerators."""
-    is_job_host = kind == job.host
-    per_host = job.per_host if is_job_host else kind.per_host
-    fitting = job.fitting if is_job_host else dict(job.kinds).get(kind, ())
-    calibration = on_host(calibrations, kind)
-    unmeasured = None if calibration else _unmeasured(calibrations, kind)
-    links = links_of(calibration, kind, request) if calibration else HostLinks(host=kind)
-    posteriors = [_make_posterior(one.calibration) for one in (links, *links.ends)]
-    for accelerators in _counts(job, request, per_host, fitting):
-        what_if = _what_if(job, request, links.calibration, (links.host, per_host), accelerators)
-        memory = _memory(request, what_if, kind.memory_bytes or links.host.memory_bytes)
-        crosses = what_if.cluster.hosts > 1
-        what_if = replace(
-            what_if,
-            posterior=posteriors[0],
-            unmeasured=unmeasured,
-            memory=memory,
-            refused=what_if.refused
-            or _unfitting(what_if.cluster, fitting)
-            or (memory.refused if memory else None)
-            or (links.refused if crosses else None),
-            is_asked=accelerators in _list_requested(request, per_host),
-        )
-        ends = zip(links.ends, posteriors[1:], strict=True) if crosses else ()
-        yield replace(what_if, ends=tuple(_at_end(job, what_if, *end) for end in ends))
+    """Yield the job's own cluster of several kinds of hosts."""
+    hosts = sum(count for _, count in job.mixed)
+    parts = [
+        _what_if(job, request, measurements, Layout(host=kind, accelerators=hosts * kind.per_host))
+        for kind, _ in job.mixed
+    ]
+    ends = [_mix(job, [part.ends[end] if part.ends else part for part in parts]) for end in (0, 1)]
+    has_ends = any(part.ends for part in parts)
+    yield replace(_mix(job, parts), ends=tuple(ends) if has_ends else (), is_own=True)
+
+
+def _mix(job: PlannedJob, parts: Sequence[WhatIf]) -> WhatIf:
+    """Return the cluster of the job's kinds of hosts; each part is the whole job on one kind."""
+    pairs = list(zip(parts, job.mixed, strict=True))
+    workers = (replace(part.machines[0], count=count) for part, (_, count) in pairs)
+    return replace(
+        parts[0],
+        cluster=replace(parts[0].cluster, accelerators=job.accelerators),
+        machines=(*workers, *parts[0].machines[1:]),
+        parts=tuple((part, count * kind.per_host) for part, (kind, count) in pairs),
+    )
+
+
+class _Measurements:
+    """The calibrations of a plan for its kinds of hosts, each fitted once."""
+
+    def __init__(self, calibrations: Sequence[Calibration], request: PlanRequest) -> None:
+        self._calibrations = calibrations
+        self._request = request
+        self._links: dict[HostKind, list[tuple[HostLinks, Posterior | None]]] = {}
+
+    def find(self, kind: HostKind) -> list[tuple[HostLinks, Posterior | None]]:
+        """Return a kind of host with its calibration and links; then with slow and fast ones."""
+        if kind not in self._links:
+            calibration = on_host(self._calibrations, kind)
+            links = HostLinks(host=kind)
+            if calibration:
+                links = links_of(calibration, kind, self._request)
+            self._links[kind] = [
+                (one, _make_posterior(one.calibration)) for one in (links, *links.ends)
+            ]
+        return self._links[kind]
+
+    def refuse(self, kind: HostKind) -> NoPrediction | None:
+        """Return why a kind of host was not measured; None without any measurement."""
+        return _unmeasured(self._calibrations, kind)
 
 
 def _at_end(
@@ -156,63 +214,46 @@ def _make_posterior(calibration: Calibration | None) -> Posterior | None:
     return posterior(calibration, parameters())
 
 
-def _counts(
-    job: PlannedJob, request: PlanRequest, per_host: int, fitting: tuple[int, ...]
-) -> tuple[int, ...]:
-    own_count = (job.hosts * job.per_host,) if job.hosts else ()
-    requested = _list_requested(request, per_host)
-    if not requested:
-        most = max(*own_count, 8 * per_host, 1) if not own_count else 2 * own_count[0]
-        requested = tuple(
-            1 << power for power in range(_LARGEST_MAX.bit_length()) if 1 << power <= most
-        )
-        requested = tuple(
-            n
-            for n in requested
-            if n % per_host == 0 or (n < per_host and (not fitting or n in fitting))
-        )
-    return tuple(sorted({*requested, *own_count}))
-
-
-def _list_requested(request: PlanRequest, per_host: int) -> tuple[int, ...]:
-    return (
-        *request.counts("gpus"),
-        *(hosts * per_host for hosts in request.counts("hosts")),
-    )
-
-
 def _what_if(
     job: PlannedJob,
     request: PlanRequest,
-    calibration: Calibration | None,
-    host_config: tuple[HostKind, int],
-    accelerators: int,
+    measurements: _Measurements,
+    layout: Layout,
+    unfit: NoPrediction | None = None,
 ) -> WhatIf:
-    host, per_host = host_config
-    hosts = math.ceil(accelerators / per_host)
+    (links, host_posterior), *ends = measurements.find(layout.host)
+    calibration, crosses = links.calibration, layout.hosts > 1
     servers = _servers(job, request)
     reducers = request.reducers or 0
     cluster = Cluster(
-        host=host,
-        accelerators=accelerators,
-        hosts=hosts,
+        host=links.host,
+        accelerators=layout.accelerators,
+        hosts=layout.hosts,
         reducers=reducers,
         reducer_gbps=job.reducers.gbps if reducers else 0.0,
         servers=servers,
         server_gbps=job.servers.gbps if servers else 0.0,
     )
-    batch = _batch(job, request, calibration, accelerators)
-    undivided = _undivided(job, request, calibration, accelerators)
-    return WhatIf(
+    batch = _batch(job, request, calibration, layout.accelerators)
+    what_if = WhatIf(
         cluster=cluster,
         machines=_machines(job, cluster),
         calibration=calibration,
+        posterior=host_posterior,
+        unmeasured=None if calibration else measurements.refuse(layout.host),
         batch=batch,
         is_divided=request.batch is BatchRule.KEEP_GLOBAL,
         refused=_refused(request, calibration, cluster, batch)
-        or undivided
-        or _unserved(job, request, calibration),
+        or _undivided(job, request, calibration, layout.accelerators)
+        or _unserved(job, request, calibration)
+        or unfit,
     )
+    available = layout.host.memory_bytes or cluster.host.memory_bytes
+    memory = _memory(request, what_if, available)
+    unknown = (memory.refused if memory else None) or (links.refused if crosses else None)
+    what_if = replace(what_if, memory=memory, refused=what_if.refused or unknown)
+    at_ends = (_at_end(job, what_if, *end) for end in ends if crosses)
+    return replace(what_if, ends=tuple(at_ends))
 
 
 def _servers(job: PlannedJob, request: PlanRequest) -> int:
@@ -230,13 +271,13 @@ def _machines(job: PlannedJob, cluster: Cluster) -> tuple[Machines, ...]:
         accelerators=math.ceil(cluster.per_host) if has_devices else 0,
     )
     helpers = (*job.reducers.machines(cluster.reducers), *job.servers.machines(cluster.servers))
-    return (workers, *helpers, *job.others)
+    return (workers, *helpers, *job.paid)
 
 
 def global_batch(job: PlannedJob, calibration: Calibration) -> float:
     """Return the samples in a step of the job; without a file, in a step of the smallest run."""
     counts = [run.accelerators for run in calibration.runs] or [1]
-    accelerators = job.hosts * job.per_host or min(counts)
+    accelerators = job.accelerators or min(counts)
     return accelerators * calibration.training.batch_per_accelerator
 
 
@@ -324,19 +365,6 @@ def _divisors(count: int) -> str:
     return " or ".join(f"{divisor}" for divisor in range(1, count + 1) if count % divisor == 0)
 
 
-def _unfitting(cluster: Cluster, fitting: tuple[int, ...]) -> NoPrediction | None:
-    """Return why a host of the catalog cannot have this many accelerators."""
-    per_host = cluster.accelerators // cluster.hosts
-    if not fitting or per_host in fitting:
-        return None
-    host = cluster.host
-    return NoPrediction(
-        field="gpus",
-        message=f"{host.machine_type} cannot have {per_host} {host.accelerator}",
-        accepted=f"{' or '.join(map(str, fitting))} on each host",
-    )
-
-
 def _unserved(
     job: PlannedJob, request: PlanRequest, calibration: Calibration | None
 ) -> NoPrediction | None:
@@ -378,7 +406,13 @@ def with_reducers(job: PlannedJob, what_if: WhatIf) -> Iterator[WhatIf]:
     cluster, calibration = what_if.cluster, what_if.calibration
     enough = matching_reducers(job, cluster)
     can_reduce = calibration and calibration.training.strategy in _REDUCED and not cluster.reducers
-    if not can_reduce or what_if.refused or cluster.hosts < WORKERS_MIN or not enough:
+    if (
+        not can_reduce
+        or what_if.parts
+        or what_if.refused
+        or cluster.hosts < WORKERS_MIN
+        or not enough
+    ):
         return
     for count in sorted({enough * step // STEPS for step in range(1, STEPS + 1)} - {0}):
         yield _add_reducers(job, what_if, count)

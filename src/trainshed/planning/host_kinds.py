@@ -1,16 +1,24 @@
 """Converts machine types of the catalog to the kinds of hosts that the planner predicts."""
 
-from typing import Final
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final, TypedDict
 
 from trainshed.catalog.accelerators import AcceleratorType, known_accelerators
 from trainshed.catalog.catalog import Catalog, fitting_counts
 from trainshed.catalog.machines import MachineType, known_machines
 from trainshed.model.job import ReplicaGroup
+from trainshed.planning.layouts import HostType
 from trainshed.planning.scaling.cluster import HostKind
 
 CPU: Final = "CPU"
 _GIGA: Final = 1e9
 _GIB: Final = 2.0**30
+
+
+class _Inside(TypedDict):
+    inside: str
+    inside_bytes: float
 
 
 def kind_of(group: ReplicaGroup, catalog: Catalog) -> HostKind:
@@ -23,31 +31,57 @@ def kind_of(group: ReplicaGroup, catalog: Catalog) -> HostKind:
     return host_kind(catalog, name, machine, devices, gbps or 0.0)
 
 
-def counts_of(kind: HostKind, catalog: Catalog) -> tuple[int, ...]:
-    """Return the accelerator counts that a host may have; empty: any number.
+def host_type_of(host: HostKind, catalog: Catalog) -> HostType:
+    """Return hosts of one machine type, with each accelerator count that it may have.
 
     These are the counts that admission accepts (``Catalog.fitting_counts``): a cluster that is
     refused at submit is not recommended.
     """
-    machine = catalog.known_machines.get(kind.machine_type)
-    accelerator = catalog.accelerator(kind.accelerator)
-    return catalog.fitting_counts(machine, accelerator) if machine and accelerator else ()
-
-
-def counts_known(kind: HostKind) -> tuple[int, ...]:
-    """Return the counts of a measured host, without reading the whole catalog, which takes 0.1 s.
-
-    Every measured count is possible.
-    """
-    machine = known_machines().get(kind.machine_type)
-    count_lists = (
-        fitting_counts(machine, accelerator, product)
-        for accelerator in (known_accelerators() if machine else ())
-        for product, name in accelerator.enum_by_product.items()
-        if machine and name == kind.accelerator
+    machine = catalog.known_machines.get(host.machine_type)
+    accelerator = catalog.accelerator(host.accelerator)
+    if machine is None or accelerator is None:
+        return HostType(host=host)
+    variants = (
+        host_kind(
+            catalog,
+            host.machine_type,
+            machine,
+            (host.accelerator, count),
+            catalog.egress_gbps(machine, host.accelerator, count) or 0.0,
+        )
+        for count in catalog.fitting_counts(machine, accelerator)
     )
-    counts = next(count_lists, ())
-    return counts if kind.per_host in counts else ()
+    return HostType(host=host, variants=_with_own(host, variants))
+
+
+def measured_host_type(host: HostKind) -> HostType:
+    """Return the type of a measured host without the whole catalog, whose reading takes 0.1 s.
+
+    Every measured count is possible, and other counts have the measured network.
+    """
+    machine = known_machines().get(host.machine_type)
+    for accelerator in known_accelerators() if machine else ():
+        for product, name in accelerator.enum_by_product.items():
+            if machine and name == host.accelerator:
+                counts = fitting_counts(machine, accelerator, product)
+                variants = (
+                    replace(host, per_host=count, **_inside(accelerator, count)) for count in counts
+                )
+                is_known = host.per_host in counts
+                return HostType(host=host, variants=_with_own(host, variants) if is_known else ())
+    return HostType(host=host)
+
+
+def _with_own(host: HostKind, variants: Iterable[HostKind]) -> tuple[HostKind, ...]:
+    """Put the host itself in place of the variant with as many accelerators."""
+    return tuple(host if kind.per_host == host.per_host else kind for kind in variants)
+
+
+def _inside(accelerator: AcceleratorType | None, count: int) -> _Inside:
+    """Return the links among the accelerators of one host."""
+    if accelerator is None or count == 1:
+        return {"inside": "", "inside_bytes": 0.0}
+    return {"inside": accelerator.inside, "inside_bytes": accelerator.inside_gbytes * _GIGA}
 
 
 def host_kind(
@@ -69,8 +103,7 @@ def host_kind(
         accelerator=name,
         per_host=count,
         cpus=int(machine.vcpus) if machine and machine.vcpus else 0,
-        inside=accelerator.inside if accelerator and count > 1 else "",
-        inside_bytes=accelerator.inside_gbytes * _GIGA if accelerator and count > 1 else 0.0,
+        **_inside(accelerator, count),
         network=accelerator.network if accelerator else "tcp",
         network_gbps=gbps,
         network_assumed=gbps > 0 and machine is known_machines().get(machine_type),

@@ -214,6 +214,8 @@ def plan_of(
 
 def _find_improvement(own: ClusterOption, options: Sequence[ClusterOption]) -> ClusterOption | None:
     """Return the cluster with reducers, or with more reducers, if it is surely faster."""
+    if own.what_if.parts:
+        return None
     plain = replace(own.cluster, reducers=0, reducer_gbps=0.0)
     variants = [
         option

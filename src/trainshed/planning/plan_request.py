@@ -18,7 +18,7 @@ from trainshed.model.typed_numbers import above_zero, whole_number
 #: The value of ``--network-gbps`` for Google's own machines.
 CATALOG: Final = "catalog"
 #: What ``--what-if`` varies.
-COUNTS: Final = ("gpus", "hosts", "model-parallel")
+COUNTS: Final = ("gpus", "hosts", "gpus-per-host", "model-parallel")
 TARGETS: Final = ("samples", "epochs", "steps")
 #: The largest --target, in samples, epochs or steps.
 _TARGET_MAX: Final = 1e18
@@ -43,7 +43,7 @@ def flag(words: str, text: str, default: Any = None, **settings: Any) -> Any:
 def _counts(text: str) -> tuple[str, tuple[int, ...]]:
     name, _, numbers = text.partition("=")
     if name not in COUNTS or not numbers:
-        raise ValueError(f"must be like gpus=1,2,4 or hosts=1,2,4, got {text!r}")
+        raise ValueError(f"must be like gpus=1,2,4, hosts=1,2,4 or gpus-per-host=4,8, got {text!r}")
     return name, tuple(whole_number(1)(number) for number in numbers.split(","))
 
 
@@ -115,8 +115,8 @@ class PlanRequest:
     series: str | None = flag("--series ID", "Id of the series in TABLE, if it has several")
 
     what_if: Sequence[tuple[str, tuple[int, ...]]] = flag(
-        "--what-if gpus=N,N,... | hosts=N,N,...",
-        "Numbers of accelerators or hosts to plan for; default: 1, 2, 4 ... up to twice the job's",
+        "--what-if gpus=N,... | hosts=N,... | gpus-per-host=N,...",
+        "Numbers to plan for; gpus fills a host first; default: 1, 2, 4 ... up to twice the job's",
         (),
         section="other clusters",
         read=_counts,

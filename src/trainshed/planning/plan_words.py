@@ -261,7 +261,8 @@ def _name_cluster(plan: JobPlan, option: ClusterOption) -> str:
     cluster = option.cluster
     words = noun(cluster.host.accelerator, cluster.accelerators)
     if machine := option.machine_type:
-        words += f" on {cluster.hosts} x {machine}"
+        count = "" if option.what_if.parts else f"{cluster.hosts} x "
+        words += f" on {count}{machine}"
     if cluster.reducers:
         words += f" with {count_noun(cluster.reducers, 'reducer')}"
     return f"{words}: {_how_long(plan, option)}, {price_words(plan, option)}"

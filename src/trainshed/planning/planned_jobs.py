@@ -5,7 +5,7 @@ from trainshed.catalog.machines import recommended_reducer
 from trainshed.model.job import JobSpec, ReplicaGroup
 from trainshed.model.roles import Role
 from trainshed.planning.clusters_asked import Helpers, PlannedJob
-from trainshed.planning.host_kinds import CPU, counts_of, kind_of
+from trainshed.planning.host_kinds import CPU, host_type_of, kind_of
 from trainshed.planning.prices import paid_for
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import NoPrediction
@@ -30,22 +30,25 @@ def planned_job(spec: JobSpec, catalog: Catalog) -> PlannedJob | NoPrediction:
     kinds = [kind_of(group, catalog) for group in workers]
     if not kinds:
         return _refused("no training host is named", "a machine type")
-    if any(kind != kinds[0] for kind in kinds):
-        names = " and ".join(dict.fromkeys(_words(kind) for kind in kinds))
+    different = list(dict.fromkeys(kinds))
+    if len({kind.accelerator == CPU for kind in different}) > 1:
+        names = " and ".join(map(_words, different))
         return _refused(
             f"the training hosts differ: {names}",
             "one machine type with the same accelerators for all of them",
         )
+    is_mixed = len(different) > 1
+    mixed = [(kind, group.count) for kind, group in zip(kinds, workers, strict=True)]
     evaluator = spec.group(Role.EVALUATOR)
     other_trainers = [group for group in _trainers(spec) if group not in workers]
     return PlannedJob(
-        host=kinds[0],
-        per_host=kinds[0].per_host,
-        fitting=counts_of(kinds[0], catalog),
+        host_type=host_type_of(kinds[0], catalog),
+        mixed=tuple(mixed) if is_mixed else (),
+        others=tuple(host_type_of(kind, catalog) for kind in different[1:]),
         hosts=sum(group.count for group in workers),
         reducers=_helpers(spec.group(Role.REDUCER), recommended_reducer(), catalog),
         servers=_helpers(spec.group(Role.PARAMETER_SERVER), "", catalog),
-        others=tuple(paid_for(group) for group in (*other_trainers, evaluator) if group),
+        paid=tuple(paid_for(group) for group in (*other_trainers, evaluator) if group),
     )
 
 

@@ -39,7 +39,7 @@ def submit_note(calibration: Calibration, job: PlannedJob, prices: PriceList) ->
 
     The note leaves out the gain of reducers, which ``reduction_forecast`` reports.
     """
-    if not job.hosts:
+    if job.layout is None:
         return None
     plan = _plan(calibration, job, prices)
     prediction = plan.own.prediction
@@ -52,7 +52,7 @@ def submit_note(calibration: Calibration, job: PlannedJob, prices: PriceList) ->
 
 
 def _plan(calibration: Calibration, job: PlannedJob, prices: PriceList) -> JobPlan:
-    batch = job.hosts * job.per_host * calibration.training.batch_per_accelerator
+    batch = job.accelerators * calibration.training.batch_per_accelerator
     work = TrainingWork(samples=_STEPS * batch, global_batch=batch, words="for 1,000 of its steps")
     plan = plan_of(job, PlanRequest(), [calibration], work, prices)
     return replace(plan, reduced=None) if job.reducers.count else plan

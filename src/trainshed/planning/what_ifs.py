@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from trainshed.model.texts import count_noun
 from trainshed.planning.memory import MemoryUse
+from trainshed.planning.mixed_hosts import HostShare, predict_mixed
 from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.prices import HourPrice, Interruptions, Machines, PriceList
 from trainshed.planning.scaling.calibration import Calibration
@@ -57,6 +58,8 @@ class WhatIf:
     cluster: Cluster
     machines: tuple[Machines, ...]
     """All machines, for prices."""
+    parts: "tuple[tuple[WhatIf, int], ...]" = ()
+    """For hosts of several kinds: the whole job on each kind, and the accelerators of that kind."""
     calibration: Calibration | None = None
     """The calibration for this kind of host; None if there is none."""
     posterior: Posterior | None = None
@@ -100,8 +103,16 @@ class ClusterOption:
 
     @property
     def machine_type(self) -> str:
-        """The machine type of the training hosts; empty if unknown."""
-        return self.what_if.machines[0].machine_type
+        """The machine type of the training hosts, or several; empty if unknown."""
+        parts = len(self.what_if.parts)
+        if not parts:
+            return self.what_if.machines[0].machine_type
+        return " + ".join(
+            f"{group.count} x {group.machine_type} with {group.accelerators} {group.accelerator}"
+            if group.accelerator
+            else f"{group.count} x {group.machine_type}"
+            for group in self.what_if.machines[:parts]
+        )
 
     @property
     def prediction(self) -> Prediction | None:
@@ -196,6 +207,12 @@ def _span_optional(one: Interval | None, other: Interval | None) -> Interval | N
 
 
 def _answer(what_if: WhatIf) -> Prediction | NoPrediction:
+    if what_if.parts:
+        shares = [
+            HostShare(host=part.cluster.host, accelerators=accelerators, answer=_answer(part))
+            for part, accelerators in what_if.parts
+        ]
+        return predict_mixed(what_if.cluster, shares)
     if what_if.refused:
         return what_if.refused
     if what_if.calibration is None:

@@ -8,7 +8,7 @@ from typing import Final
 from trainshed.catalog.machines import egress_gbps, known_machines, recommended_reducer
 from trainshed.model.faults import UsageFault
 from trainshed.planning.clusters_asked import Helpers, PlannedJob
-from trainshed.planning.host_kinds import counts_known
+from trainshed.planning.host_kinds import measured_host_type
 from trainshed.planning.prices import OwnPrices, own_prices
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read as read_calibration_text
@@ -37,11 +37,8 @@ def job_of(calibration: Calibration) -> PlannedJob:
     """Describe the job of a calibration without a job file."""
     machine = known_machines().get(recommended_reducer())
     gbps = egress_gbps(machine) if machine else None
-    host = calibration.host
     return PlannedJob(
-        host=host,
-        per_host=host.per_host,
-        fitting=counts_known(host),
+        host_type=measured_host_type(calibration.host),
         reducers=Helpers(machine_type=recommended_reducer(), gbps=gbps or 0.0),
     )
 

@@ -7,12 +7,11 @@ from typing import Final
 from trainshed.catalog.catalog import Catalog
 from trainshed.model.faults import UsageFault
 from trainshed.planning.clusters_asked import PlannedJob, global_batch
-from trainshed.planning.host_kinds import counts_of
 from trainshed.planning.job_plan import JobPlan, plan_of
+from trainshed.planning.layouts import HostType
 from trainshed.planning.plan_request import BatchRule, PlanRequest
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
-from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.targets import ToTarget, recipe_of
 from trainshed.planning.stack import other_module
@@ -31,7 +30,7 @@ from trainshed.workbench.plan_inputs import (
 from trainshed.workbench.plan_job_file import (
     JobFile,
     check_region,
-    kinds_of,
+    host_types_of,
     newest_catalog,
     read_job,
 )
@@ -71,7 +70,7 @@ def plan_job(request: PlanRequest, rulebook: Rulebook) -> PlanAnswer:
     job = job_file.job if job_file else job_of(calibrations[0])
     notes += check_hosts(calibrations, job)
     work = _work(request, job, calibrations)
-    job = replace(job, kinds=_list_kinds(request, rulebook, job, job_file))
+    job = replace(job, others=(*job.others, *_list_host_types(request, rulebook, job, job_file)))
     region = job_file.region if job_file else request.region
     plan = plan_of(job, request, calibrations, work, _price_list(request, region))
     notes += _warn_of_batch(request, plan)
@@ -88,15 +87,14 @@ def _warn_of_module(
     return tuple(f"check the calibration: {why}" for why in dict.fromkeys(filter(None, reasons)))
 
 
-def _list_kinds(
+def _list_host_types(
     request: PlanRequest, rulebook: Rulebook, job: PlannedJob, job_file: JobFile | None
-) -> tuple[tuple[HostKind, tuple[int, ...]], ...]:
-    """Return hosts of other machine types, and their numbers of accelerators.  Raises Fault."""
+) -> tuple[HostType, ...]:
+    """Return hosts of other machine types.  Raises Fault."""
     if not request.machine_types and (job_file or not request.region):
         return ()
     catalog = job_file.catalog if job_file else _newest_catalog(request, rulebook)
-    kinds = kinds_of(request.machine_types, job, catalog)
-    return tuple((kind, counts_of(kind, catalog)) for kind in kinds)
+    return host_types_of(request.machine_types, job, catalog)
 
 
 def _newest_catalog(request: PlanRequest, rulebook: Rulebook) -> Catalog:

@@ -18,7 +18,8 @@ from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.texts import join_or
 from trainshed.planning.clusters_asked import PlannedJob
-from trainshed.planning.host_kinds import CPU, host_kind
+from trainshed.planning.host_kinds import CPU, host_kind, host_type_of
+from trainshed.planning.layouts import HostType
 from trainshed.planning.planned_jobs import planned_job, trainers_of
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import NoPrediction
@@ -112,17 +113,19 @@ def check_region(name: str, catalog: Catalog) -> None:
         raise Fault(violations)
 
 
-def kinds_of(names: Sequence[str], job: PlannedJob, catalog: Catalog) -> tuple[HostKind, ...]:
+def host_types_of(names: Sequence[str], job: PlannedJob, catalog: Catalog) -> tuple[HostType, ...]:
     """Return hosts of other machine types, with their own accelerators or the job's.
 
     Raises UsageFault for an unknown type, or one that cannot have the accelerators.
     """
-    return tuple(_resolve_kind(name, job, catalog) for name in names)
+    return tuple(
+        host_type_of(_resolve_kind(name, job, catalog), catalog)
+        for name in names
+        if name != job.host.machine_type
+    )
 
 
 def _resolve_kind(name: str, job: PlannedJob, catalog: Catalog) -> HostKind:
-    if name == job.host.machine_type:
-        return job.host
     machine = catalog.known_machines.get(name)
     if machine is None:
         near = difflib.get_close_matches(name, catalog.machines, n=5, cutoff=0.4)
@@ -134,16 +137,15 @@ def _resolve_kind(name: str, job: PlannedJob, catalog: Catalog) -> HostKind:
     if machine.bundled:
         devices = (machine.bundled.type, machine.bundled.count)
     elif job.host.accelerator != CPU:
-        devices = (job.host.accelerator, job.host.per_host)
-        _check_attached(machine, devices, catalog)
+        devices = job.host.accelerator, _attached_count(machine, job.host, catalog)
     gbps = catalog.egress_gbps(machine, devices[0], devices[1]) or 0.0
     return host_kind(catalog, name, machine, devices, gbps)
 
 
-def _check_attached(machine: MachineType, devices: tuple[str, int], catalog: Catalog) -> None:
-    name, count = devices
-    accelerator = catalog.accelerator(name)
+def _attached_count(machine: MachineType, host: HostKind, catalog: Catalog) -> int:
+    """Return the job's count of accelerators, else the next that the machine can have."""
+    accelerator = catalog.accelerator(host.accelerator)
     counts = catalog.fitting_counts(machine, accelerator) if accelerator else ()
-    if count not in counts:
-        accepted = f"{', '.join(map(str, counts))} fit" if counts else "it cannot have any"
-        raise UsageFault(f"--machine-types: {machine.name} cannot have {count} {name}; {accepted}")
+    if not counts:
+        raise UsageFault(f"--machine-types: {machine.name} cannot have any {host.accelerator}")
+    return next((count for count in counts if count >= host.per_host), max(counts))

@@ -55,7 +55,7 @@ def _row(plan: JobPlan, option: ClusterOption) -> list[str]:
     return [
         str(cluster.accelerators),
         str(cluster.hosts),
-        _machines(option),
+        _machines(plan, option),
         str(cluster.reducers),
         interval(prediction.samples_per_s, has_point=has_point)
         if prediction
@@ -72,9 +72,12 @@ def _row(plan: JobPlan, option: ClusterOption) -> list[str]:
     ]
 
 
-def _machines(option: ClusterOption) -> str:
+def _machines(plan: JobPlan, option: ClusterOption) -> str:
     host, servers = option.cluster.host, option.cluster.servers
     words = option.machine_type or f"{host.per_host} x {host.accelerator}"
+    accelerators = {other.cluster.host.accelerator for other in plan.options}
+    if option.machine_type and len(accelerators) > 1 and not option.what_if.parts:
+        words += f" with {host.accelerator}"
     return f"{words} + {count_noun(servers, 'server')}" if servers else words
 
 

@@ -731,7 +731,7 @@ complete -c trainshed -n '_shtab_trainshed_using plan' -l calibration -xka "(__f
 complete -c trainshed -n '_shtab_trainshed_using plan' -l trainer -xka "(__fish_complete_path (commandline -ct))" -d 'The trainer'"'"'s script or package; calibrations of another trainer are refused'
 complete -c trainshed -n '_shtab_trainshed_using plan' -l measured -x -d 'Your own measurements: a TOML file with [[series]] of points with accelerators, hosts and samples/s'
 complete -c trainshed -n '_shtab_trainshed_using plan' -l series -x -d 'Id of the series in TABLE, if it has several'
-complete -c trainshed -n '_shtab_trainshed_using plan' -l what-if -x -d 'Numbers of accelerators or hosts to plan for; default: 1, 2, 4 ... up to twice the job'"'"'s'
+complete -c trainshed -n '_shtab_trainshed_using plan' -l what-if -x -d 'Numbers to plan for; gpus fills a host first; default: 1, 2, 4 ... up to twice the job'"'"'s'
 complete -c trainshed -n '_shtab_trainshed_using plan' -l machine-types -x -d 'Other machine types to plan for'
 complete -c trainshed -n '_shtab_trainshed_using plan' -l reducers -x -d 'Number of reducers; default: auto, the numbers that change the throughput'
 complete -c trainshed -n '_shtab_trainshed_using plan' -l parameter-servers -x -d 'Number of parameter servers; default: as in the file'
