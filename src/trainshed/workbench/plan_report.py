@@ -136,7 +136,7 @@ def measured_points(plan: JobPlan, calibrations: Sequence[Calibration]) -> list[
         for run in timed(calibration.runs)
         for batch in [run.batch_per_accelerator or calibration.training.batch_per_accelerator]
         if calibration.host.accelerator not in {"", "CPU"}
-        or run.accelerators <= run.hosts * plan.job.per_host
+        or run.accelerators <= run.hosts * plan.job.host.per_host
     ]
 
 
