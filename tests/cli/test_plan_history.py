@@ -138,6 +138,26 @@ def test_one_job_without_a_prediction_hides_no_other(achieved):
     assert "silent: no prediction: the job reported no steps" in none.err
 
 
+@pytest.mark.parametrize(
+    ("summary", "says"),
+    [
+        ({"state": "RUNNING"}, "not scored yet: the job is RUNNING"),
+        ({"state": "SUCCEEDED", "isUnscored": True}, "not scored yet; in some seconds: trainshed"),
+        (
+            {"state": "FAILED", "replicas": 2 * [{"role": "worker", "node": "n1"}]},
+            "its 2 hosts ran on 1 machine",
+        ),
+        ({"state": "SUCCEEDED"}, "the server predicts only after an earlier job"),
+    ],
+)
+def test_a_job_without_a_score_hears_whether_one_will_come(trainshed, summary, says):
+    answer = {"replicas": [{"role": "primary", "node": "n1"}], **summary}
+    with StandIn(lambda *_: (200, answer)) as server:
+        run = trainshed("plan", "history", "j1", "--url", server.url, "--project", "p")
+    assert run.code == 3, run.out
+    assert f"j1: no prediction: {says}" in run.err
+
+
 def test_jobs_are_compared_and_counted(achieved):
     run = achieved("good", "slow", good=DATA, slow={**DATA, "step_s": 0.05})
     assert run.code == 0, run.err

@@ -46,7 +46,7 @@ def test_without_goodput_and_with_a_price_the_cost_is_said():
     price = HourPrice(amount=36.0, currency="USD", dates=(), sources=())
     report = outcome_of("job_1", CALIBRATION, run, price=price)
     assert "goodput" not in report.sentence
-    assert report.sentence.endswith("cost 2.60 of 2.60 USD")
+    assert report.sentence.endswith("cost 2.60 USD, predicted 2.60")
 
 
 def test_jobs_of_several_classes_are_counted_apart():

@@ -131,7 +131,9 @@ def test_of_two_servers_one_writes(store, learning):
 def test_a_slow_job_is_a_miss_and_is_told_everywhere(store, learning):
     ended(store, "first")
     uid = ended(store, "slow", step_s=0.5, step_s_p10=0.5, step_s_p90=0.5, samples_per_s=64)
+    assert Stories(store).job(PROJECT, "slow").is_unscored
     learning.learn()
+    assert Stories(store).job(PROJECT, "slow").is_unscored is None
     (outcome,) = learned.outcomes(store, PROJECT, 9).outcomes
     assert outcome.inside is False
     assert outcome.took_s == 20

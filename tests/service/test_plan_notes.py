@@ -42,8 +42,9 @@ def plan_notes(store, uid):
 
 
 @pytest.mark.usefixtures("taught")
-def test_a_job_that_will_wait_for_its_input_hears_that_and_what_helps(store, notes):
-    uid = submitted(store, notes, "second")
+@pytest.mark.parametrize("labels", [{}, {"trainshed-plan": "measure"}], ids=["a job", "measured"])
+def test_a_job_that_will_wait_for_its_input_hears_that_and_what_helps(store, notes, labels):
+    uid = submitted(store, notes, "second", replace(spec(), labels=labels))
     notes.write()
     (note,) = plan_notes(store, uid)
     assert note.message.startswith("From jobs of this trainer: It is predicted to wait")

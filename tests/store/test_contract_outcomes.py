@@ -38,8 +38,10 @@ class TestOutcomes:
         silent, uid = add(store, job_id="silent").uid, ended(store, "j")
         [(job_uid, event)] = store.unscored(9)
         assert (job_uid, event.kind, event.attempt) == (uid, STEPS, 1)
+        assert [store.is_unscored(job) for job in (silent, uid)] == [False, True]
         assert store.learn(uid, 1, TAUGHT)
         assert not store.unscored(9)
+        assert not store.is_unscored(uid)
         assert store.events(uid)[-1].message == "As predicted."
         assert store.outcome(uid) == {"job": "j"}
         assert store.outcome(silent) is None

@@ -173,6 +173,7 @@ export type JobSummary = {
   replicas: Array<ReplicaRow>;
   waiting?: Waiting | null;
   outcome?: PredictionScore | null;
+  isUnscored?: boolean | null;
   ending?: StudyForecast | null;
 };
 

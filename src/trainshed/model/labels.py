@@ -38,13 +38,13 @@ def wishes(
 PLAN_LABEL: Final = "trainshed-plan"
 #: With this value of ``PLAN_LABEL``, a job's log has no notes on plans.
 OFF: Final = "off"
-#: With this value, the log has no notes on plans either, and hooks measure the job's steps.
+#: With this value, hooks measure the job's steps.
 MEASURE: Final = "measure"
 
 
 def wants_no_plan(labels: Mapping[str, str]) -> bool:
     """Whether a label of the job suppresses notes on plans."""
-    return labels.get(PLAN_LABEL) in {OFF, MEASURE}
+    return labels.get(PLAN_LABEL) == OFF
 
 
 def is_measured(labels: Mapping[str, str]) -> bool:

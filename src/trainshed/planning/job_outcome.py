@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainshed.planning.plan_words import figure, lasting, lasting_between, money
+from trainshed.planning.plan_words import amount_words, lasting, lasting_between, money
 from trainshed.planning.prices import HourPrice
 from trainshed.planning.scaling.calibration import Calibration, Run
 from trainshed.planning.scaling.cluster import Cluster
@@ -49,7 +49,8 @@ class JobOutcome:
             text += f"; goodput {self.goodput:.2f}"
         if self.price:
             cost, predicted = self._cost(self.took_s), self._cost(self.predicted_s.point)
-            text += f"; cost {figure(cost)} of {money(predicted, self.price.currency)}"
+            text += f"; cost {money(cost, self.price.currency)}"
+            text += f", predicted {amount_words(predicted)}"
         return text
 
     def _cost(self, seconds: float) -> float:

@@ -65,10 +65,11 @@ def figure2(value: float) -> str:
 
 def money(amount: float, currency: str) -> str:
     """Format an amount of money: ``212 USD``."""
-    return f"{_amount(amount)} {currency}"
+    return f"{amount_words(amount)} {currency}"
 
 
-def _amount(amount: float) -> str:
+def amount_words(amount: float) -> str:
+    """Format an amount of money without its currency: ``212``, ``4.12`` or ``0.0041``."""
     if 0 < abs(amount) < _CENTS:
         return figure2(amount)
     return f"{amount:,.2f}" if abs(amount) < _CENTS_BELOW else f"{amount:,.0f}"
@@ -93,9 +94,7 @@ def cost_words(option: ClusterOption) -> str:
         currency = option.hour.currency
         if not option.ends:
             return money(option.cost.point, currency)
-        return (
-            _range(option.cost, lambda amount: money(amount, currency).split()[0]) + f" {currency}"
-        )
+        return f"{_range(option.cost, amount_words)} {currency}"
     hours = option.accelerator_hours
     if hours is None:
         return ""

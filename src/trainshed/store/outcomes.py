@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Final
 
-from sqlalchemy import bindparam, delete, desc, select, tuple_, update
+from sqlalchemy import bindparam, delete, desc, exists, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.model.step_times import STEPS
@@ -83,6 +83,9 @@ _OUTCOME: Final = (
     .order_by(OUTCOMES.c.attempt.desc())
     .limit(1)
 )
+_IS_PENDING: Final = select(
+    exists().where(OUTCOMES.c.uid == bindparam("of_uid"), OUTCOMES.c.content.is_(None))
+)
 
 
 class Outcomes:
@@ -121,6 +124,10 @@ class Outcomes:
         """Return the score of the prediction of a job's newest attempt; None without one."""
         contents = self._db.column(_OUTCOME, of_uid=uid)
         return json.loads(contents[0]) if contents else None
+
+    def is_unscored(self, uid: int) -> bool:
+        """Whether an ended attempt of a job waits for its score, as ``unscored`` lists them."""
+        return bool(self._db.column(_IS_PENDING, of_uid=uid)[0])
 
     def outcomes(
         self, project: str, limit: int, after: tuple[int, int, int] | None = None

@@ -18,7 +18,7 @@ from trainshed.cli.failures import print_error
 from trainshed.cli.jobs.list_words import make_arranger
 from trainshed.cli.jobs.resource_texts import date_of
 from trainshed.cli.terminal import note, out, out_json, print_result, table
-from trainshed.client.collections import native_path, pages, path_of
+from trainshed.client.collections import FINAL_STATES, native_path, pages, path_of
 from trainshed.client.faults import Json, ServerRefusal
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Role
@@ -244,9 +244,16 @@ def _line(outcome: Json) -> str:
 
 def _read_prediction(context: ServerContext, job: str) -> Json:
     """Return the prediction that the server made before it learned from the job."""
-    outcome = context.server.call("GET", native_path(job, context.project)).get("outcome")
-    if outcome is not None:
+    summary = context.server.call("GET", native_path(job, context.project))
+    if (outcome := summary.get("outcome")) is not None:
         return dict(outcome)
+    if summary["state"] not in FINAL_STATES:
+        return {"job": job, _REASON: f"not scored yet: the job is {summary['state']}"}
+    if summary.get("isUnscored"):
+        again = context.command(f"plan history {job}")
+        return {"job": job, _REASON: f"not scored yet; in some seconds: {again}"}
+    if why := _explain_sharing(summary):
+        return {"job": job, _REASON: why}
     reason = (
         "the server predicts only after an earlier job of this trainer on this kind of machine "
         f"reported its steps ({HOW_TO_REPORT}); or give --calibration FILE"

@@ -85,6 +85,7 @@ class Stories:
             replicas=self.store.replicas(record.uid),
             waiting=self._waiting(record),
             outcome=prediction_score(score) if score else None,
+            is_unscored=(not score and self.store.is_unscored(record.uid)) or None,
             ending=self._study_end(record),
         )
 

@@ -40,6 +40,8 @@ class JobSummary(Answer):
     waiting: Waiting | None = None
     outcome: PredictionScore | None = None
     """The newest attempt compared with its prediction; None without a prediction."""
+    is_unscored: bool | None = None
+    """True if this comparison is still to come, some seconds after the end; else None."""
     ending: StudyForecast | None = None
     """The forecast of a running study; None until three of its trials have finished."""
 
