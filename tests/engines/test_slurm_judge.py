@@ -184,6 +184,19 @@ def test_a_slice_of_a_gpu_is_no_whole_gpu():
     assert explain_refusal(needs_of(group(Role.PRIMARY, 7, gpus=1)), mapped, MAIN) is None
 
 
+@pytest.mark.parametrize("word", ["a100_1g.5gb", "rtx_4090"])
+def test_gpus_that_no_job_can_name_are_no_advice_but_the_setting_is(word):
+    """It said that the job would be accepted with a type that the API refuses."""
+    asks = needs_of(group(Role.PRIMARY, 1, gpus=1, gpu_type="NVIDIA_TESLA_A100"))
+    explanation = explain_refusal(asks, cluster_of(node("n1", {word: 4})), MAIN)
+    assert explanation.change is None
+    assert f'gres = {{ NVIDIA_TESLA_A100 = "{word}" }}' in explanation.message
+    beside = cluster_of(node("n1", {word: 4}), node("n2", {"t4": 4}))
+    assert explain_refusal(asks, beside, MAIN).change.accepted == T4
+    mapped = cluster_of(node("n1", {word: 4}))._replace(gres={"NVIDIA_TESLA_A100": (word,)})
+    assert explain_refusal(asks, mapped, MAIN) is None
+
+
 V100 = "NVIDIA_TESLA_V100"
 
 

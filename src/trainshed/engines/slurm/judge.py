@@ -207,15 +207,7 @@ def _explain_one_replica(part: ShapePart, pool: NodePool) -> Explanation | None:
         return None
     gpus = pool.count_gpus(need)
     if need.gpus and not gpus:
-        types = ", ".join(pool.cluster.types) or "none"
-        text = f"{role} asks for {need.gpu_type}, and the GPUs of the cluster are: {types}"
-        return _refuse(
-            text,
-            field="accelerator_type",
-            role=role,
-            requested=str(need.gpu_type),
-            accepted=types,
-        )
+        return _explain_type(str(need.gpu_type), role, pool.cluster)
     if need.gpus > gpus:
         text = f"{role} asks for {need.gpus} {need.gpu_type} on one node, "
         return _refuse(
@@ -226,6 +218,21 @@ def _explain_one_replica(part: ShapePart, pool: NodePool) -> Explanation | None:
             accepted=str(gpus),
         )
     return _explain_machine(part, pool)
+
+
+def _explain_type(gpu_type: str, role: str, cluster: ClusterState) -> Explanation:
+    """Explain an absent type of GPUs; a job can name the catalog's types, not the cluster's own."""
+    own = [word for word in cluster.types if cluster.is_own_type(word)]
+    accepted = ", ".join(name for name in cluster.types if name not in own)
+    types = ", ".join(cluster.types) or "none"
+    text = f"{role} asks for {gpu_type}, and the GPUs of the cluster are: {types}"
+    if own:
+        text += (
+            f'; with `gres = {{ {gpu_type} = "{own[0]}" }}` in the [[engine]] table of the cluster '
+            f"and a restart of the server, jobs that ask for {gpu_type} get {own[0]}"
+        )
+    field = "accelerator_type" if accepted else ""
+    return _refuse(text, field=field, role=role, requested=gpu_type, accepted=accepted)
 
 
 def _explain_machine(part: ShapePart, pool: NodePool) -> Explanation:

@@ -63,6 +63,10 @@ class ClusterState(NamedTuple):
             return gpu_type or ANY_GPU
         return find_accelerator(word) or word
 
+    def is_own_type(self, name: str) -> bool:
+        """Return whether a type has only the cluster's name, so that no job can ask for it."""
+        return name not in self.gres and find_accelerator(name) != name
+
     @property
     def types(self) -> list[str]:
         """The accelerator types of the cluster, sorted."""
