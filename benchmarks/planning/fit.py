@@ -66,6 +66,7 @@ START: Mapping[str, Mapping[str, float]] = {
         "overlap": 0.25,
         "latency": 1.0,
         "fixed_share": 0.7,
+        "fixed_part": 3.0,
         "noise": 0.008,
         "drift_inside": 0.03,
         "drift_hosts": 0.03,
@@ -74,7 +75,10 @@ START: Mapping[str, Mapping[str, float]] = {
 }
 #: Parameters that few rows or none determine; they are not fitted.
 _FIXED = frozenset(
-    {"sums", "servers", "overlap_slow", "network_dcn", "compute_s", "latency", "latency_s"}
+    {
+        *("sums", "servers", "overlap_slow", "network_dcn", "compute_s", "latency", "latency_s"),
+        "fixed_part",
+    }
 )
 _AT_MOST_ONE = frozenset({"network_tcp", "flat", "sync_first", "crowding"})
 PASSES = (2.0, 1.5, 1.3, 1.15)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.planning.questions import Question
 from benchmarks.planning.rows import Curve, doublings
-from trainshed.planning.scaling.fitting import UNKNOWNS
+from trainshed.planning.scaling.fitting import UNKNOWNS, far_fixed_part
 from trainshed.planning.scaling.rates import at_batch, network_bytes
 from trainshed.planning.scaling.step import Rates, parts_of
 from trainshed.planning.scaling.training import Strategy
@@ -45,11 +45,17 @@ def arrays_of(curves: Sequence[Curve], questions: Sequence[Question]) -> Arrays:
     index = np.array([question.curve for question in questions])
     points = {key: np.array([row[0][key] for row in rows])[index] for key in rows[0][0]}
     shared = {key: np.array([row[1][key] for row in rows])[index, None] for key in rows[0][1]}
+    shared["far"] = np.array([_far(curves, question) for question in questions])[:, None]
     observed, targets = (np.zeros((len(questions), _MOST_POINTS)) for _ in range(2))
     for i, question in enumerate(questions):
         observed[i, list(question.observed)] = 1
         targets[i, list(question.targets)] = 1
     return Arrays(by_point=points, by_curve=shared, observed=observed, targets=targets)
+
+
+def _far(curves: Sequence[Curve], question: Question) -> float:
+    points = [curves[question.curve].points[i] for i in question.observed]
+    return far_fixed_part([(point.accelerators, point.step_s / point.batch) for point in points])
 
 
 def _row(curve: Curve) -> tuple[dict[str, list[float]], dict[str, float]]:
@@ -92,6 +98,7 @@ def _point(curve: Curve, i: int) -> dict[str, float]:
         "ratio": point.batch / training.batch_per_accelerator,
         "micro": float(point.micro_batches),
         "times": point.micro_batches / training.micro_batches,
+        "more": point.accelerators - 1.0,
         "inside": inside,
         "hosts": hosts,
         "several": float(inside > 0),
@@ -146,6 +153,8 @@ class Terms:
     """The same over those of the training."""
     losses: Array
     """A share of compute: synchronisation inside a host."""
+    parts: Array
+    """A share of compute: the part that more accelerators do not shorten."""
     stragglers: Array
     """A share of compute."""
     compute: Array
@@ -191,9 +200,11 @@ def _terms(arrays: Arrays, flat: Flat, unknowns: Array, guess: Array) -> Terms:
     sync = sync + d["sync_halves"] * c["halves"] + d["sync_sparse"] * c["sparse"]
     first = d["sync_first"]
     losses = sync * (first * p["several"] + (1 - first) * p["inside"] / 3) * np.exp(at["sync"])
+    parts = c["far"] * np.exp(at["phi"]) * p["more"]
     stragglers = d["stragglers"] * np.exp(at["delta"]) * p["hosts"]
     micro_s = np.maximum(alone / c["micro0"], 0.01)
     fixed = (d["fixed_share"] + d["fixed_s"] / micro_s) * np.exp(at["mu"])
+    alone_at = alone * (p["ratio"] + p["times"] * fixed) / (1 + fixed)
     overlap = np.where(c["slow"], d["overlap_slow"], d["overlap_fast"]) * np.exp(at["gamma"])
     return Terms(
         alone=alone,
@@ -202,8 +213,9 @@ def _terms(arrays: Arrays, flat: Flat, unknowns: Array, guess: Array) -> Terms:
         micro=p["micro"],
         times=p["times"],
         losses=losses,
+        parts=parts,
         stragglers=stragglers,
-        compute=alone * (p["ratio"] + p["times"] * fixed) / (1 + fixed) * (1 + losses + stragglers),
+        compute=alone_at * (1 + losses + stragglers + parts),
         links=(links + p["memory_s"] / d["memory"]) * np.exp(-at["inside"]),
         latency=latency * np.exp(at["alpha_s"]),
         network=network * np.exp(at["sync"] - at["network"]),
@@ -281,7 +293,7 @@ def _slopes(arrays: Arrays, flat: Flat, unknowns: Array, guess: Array) -> Array:
     of_end = end / (earlier + end)
     of_compute = 1 - of_end * (1 - of_last)
     a_second = (1 - of_compute) / np.maximum(exchange, 1e-30)
-    lost = of_compute / (1 + t.losses + t.stragglers)
+    lost = of_compute / (1 + t.losses + t.stragglers + t.parts)
     batch = of_compute * (t.times / (t.ratio + t.times * t.fixed) - 1 / (1 + t.fixed))
     micro_s = t.alone / arrays.by_curve["micro0"]
     milliseconds = flat["defaults.fixed_s"] / (
@@ -299,6 +311,7 @@ def _slopes(arrays: Arrays, flat: Flat, unknowns: Array, guess: Array) -> Array:
         "gamma": of_end * bent * free,
         "alpha_s": a_second * t.latency,
         "mu": batch * t.fixed,
+        "phi": lost * t.parts,
     }
     return np.stack([slopes[name] for name in UNKNOWNS], axis=2)
 

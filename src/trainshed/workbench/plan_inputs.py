@@ -84,7 +84,7 @@ def read_measured(
     calibration = calibration_of(series, tables.read({str(path): text}), host)
     if isinstance(calibration, NoPrediction):
         raise NotPlannable(calibration)
-    return calibration, (*curve_of(series).offending, *doubts(calibration))
+    return calibration, (*curve_of(series).remarks, *doubts(calibration))
 
 
 def read_prices(path: Path) -> OwnPrices:

@@ -384,3 +384,20 @@ def test_a_network_that_nobody_knows_is_said():
 def test_parameters_of_another_kind_are_not_read(document):
     with pytest.raises(ValueError, match=r"must be 2, got|must be a table|schema of parameters"):
         parameters_from(document)
+
+
+@pytest.mark.parametrize(("most", "speedup"), [(512, 46.5), (1024, 256 / 2.2)])
+@pytest.mark.parametrize("training", [RESNET, Training(batch_per_accelerator=32)])
+def test_far_counts_leave_no_slower_count_between_them_and_no_line_beyond(training, most, speedup):
+    host = HostKind(accelerator="P100", per_host=8)
+    far = Run(kind=RunKind.JOB, accelerators=most, hosts=most // 8, machines=most // 8, steps=100,
+              step_s=0.2 * most / speedup)  # fmt: skip
+    calibration = calibrated(training, host, [one(0.2), far])
+    counts = [2**power for power in range(12)]
+    predictions = [predict_on(calibration, n, max(1, n // 8)) for n in counts]
+    gains = [prediction.speedup.point for prediction in predictions]
+    assert gains == sorted(gains)
+    law = 1 / (1 / speedup - (1 - 1 / speedup) / (most - 1))
+    assert gains[counts.index(most)] == pytest.approx(speedup, rel=0.01)
+    assert gains[-1] == pytest.approx(law, rel=0.1), "a fixed part limits every count"
+    assert predictions[-1].bound_by is Binding.FIXED

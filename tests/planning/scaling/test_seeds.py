@@ -6,12 +6,11 @@ The measured step with a ring and with reducers, one hour on 256 and the refusal
 
 import pytest
 from benchmarks.planning import goals_seeds as seeds
-from benchmarks.planning.goals_seeds import fixed_share
 
 
 def test_every_figure_is_answered():
     lines = seeds.seeds(None).lines
-    assert len(lines) == 6
+    assert len(lines) == 7
     assert [line.name for line in lines if not all(g.holds for g in line.goals)] == []
 
 
@@ -36,17 +35,13 @@ def test_an_hour_has_its_interval_and_its_efficiency():
 
 
 def test_a_fixed_share_explains_46_times_on_512():
-    law = fixed_share(512, 46.5)
-    assert law.share == pytest.approx(0.0196, abs=2e-4)
-    assert law.speedup(512) == pytest.approx(46.5)
-    assert law.worth_until() == 32
-    assert fixed_share(512, 512).worth_until() == 1 << 20, "without a loss there is no end but ours"
-
-
-@pytest.mark.parametrize(("accelerators", "speedup"), [(8, 9.0), (8, 0.5), (1, 1.0)])
-def test_no_share_makes_more_than_the_count(accelerators, speedup):
-    with pytest.raises(ValueError, match="speedup must be from 1 to"):
-        fixed_share(accelerators, speedup)
+    curve = seeds.curve_of(seeds.times({1: 1.0, 512: 46.5}))
+    assert curve.fixed_share == pytest.approx(0.0196, abs=2e-4)
+    (limit,) = curve.remarks
+    assert limit.startswith("46.5 times one on 512 accelerators is a fixed share of 1.96 %")
+    assert limit.endswith("no count is more than 51 times as fast as one")
+    assert seeds.curve_of(seeds.times({8: 100.0, 16: 190.0})).fixed_share is None
+    assert seeds.curve_of(seeds.times({8: 100.0, 64: 90.0})).fixed_share is None, "it falls"
 
 
 def test_a_curve_that_falls_is_fitted_and_said():

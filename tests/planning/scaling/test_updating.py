@@ -74,7 +74,7 @@ def test_a_wait_that_fades_stays_what_a_file_may_hold():
 
 
 def test_jobs_of_other_clusters_are_kept_apart():
-    after = add_run(add_run(BEFORE, JOB), replace(JOB, accelerators=2, hosts=2))
+    after = add_run(add_run(BEFORE, JOB), replace(JOB, accelerators=2, hosts=2, machines=2))
     assert len(after.of(RunKind.JOB)) == 2
 
 

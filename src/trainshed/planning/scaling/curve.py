@@ -66,6 +66,23 @@ class ScalingCurve:
     points: tuple[FittedPoint, ...]
     offending: tuple[str, ...]
     """A sentence for each step between counts that no monotone model explains."""
+    fixed_share: float | None
+    """The share of the time on the smallest count that more accelerators do not shorten, by the
+    largest count; None if that count lost less than half of the efficiency."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The sentences about the curve."""
+        if self.fixed_share is None:
+            return self.offending
+        first, last = self.points[0].point, self.points[-1].point
+        base = "one" if first.accelerators == 1 else f"{first.accelerators:,}"
+        limit = (
+            f"{last.throughput / first.throughput:.3g} times {base} on {last.accelerators:,}"
+            f" accelerators is a fixed share of {100 * self.fixed_share:.3g} %: no count is more"
+            f" than {1 / self.fixed_share:.0f} times as fast as {base}"
+        )
+        return (*self.offending, limit)
 
 
 def curve_of(series: Series) -> ScalingCurve:
@@ -81,8 +98,21 @@ def curve_of(series: Series) -> ScalingCurve:
         for point in points
     )
     return ScalingCurve(
-        series=series, fit=fit, points=fitted_points, offending=tuple(_offending(points))
+        series=series,
+        fit=fit,
+        points=fitted_points,
+        offending=tuple(_offending(points)),
+        fixed_share=_fixed_share(points),
     )
+
+
+def _fixed_share(points: Sequence[Point]) -> float | None:
+    """Return the share s of Amdahl's law, of which 1 / (s + (1 - s) / n) is the speed-up."""
+    n = points[-1].accelerators / points[0].accelerators
+    speedup = points[-1].throughput / points[0].throughput
+    if not 1 <= speedup < n / 2:
+        return None
+    return (n / speedup - 1) / (n - 1)
 
 
 def _fit(points: Sequence[Point]) -> Fit:

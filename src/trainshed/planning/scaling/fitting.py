@@ -10,6 +10,7 @@ the equations.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from trainshed.planning.scaling.calibration import Calibration, Fitted, Run, RunKind
 from trainshed.planning.scaling.cluster import Cluster, HostKind
@@ -37,10 +38,15 @@ UNKNOWNS = {
     "gamma": "overlap",
     "alpha_s": "latency",
     "mu": "fixed_share",
+    "phi": "fixed_part",
 }
 #: Standard deviations between the 10th and 90th percentile; the error of a median over that of a
 #: mean.
 _TENTHS, _MEDIAN = 2.56, 1.25
+#: Measured counts are far apart if one is over so many times the other.
+FAR = 8
+#: The factor of seconds at half the efficiency.
+_HALF = 2.0
 #: The factor by which a run on a busy machine is less certain.
 _NOISY = 3.0
 #: The uncertainty of a step's time without its wait, as a share.
@@ -93,7 +99,7 @@ class HostTraining:
             case "latency":
                 return math.log(rates.latency_s)
             case "alone":
-                return math.log(parts.compute + parts.sync)
+                return math.log(parts.without_exchange)
             case "fed":
                 return math.log(parts.without_input(rates.overlap))
             case _:
@@ -223,12 +229,38 @@ def _fitted(job: HostTraining, runs: Sequence[Run]) -> Fitted:
         return Fitted(values=fixed)
     observations = measurements_of(runs, job.constants.priors["noise"])
     usual = {**job.usual(_compute_guess(job, measured)), **fixed}
+    if part := far_fixed_part([_count_and_seconds(job.training, run) for run in measured]):
+        usual["phi"] = part
     values = _fit_values(job, observations, usual)
     misses = [
         one.value - job.expected(one, values) for one in observations if one.what in {"step", "fed"}
     ]
     residual = math.sqrt(sum(miss * miss for miss in misses) / len(misses))
     return Fitted(values=values, residual=residual)
+
+
+def _count_and_seconds(training: Training, run: Run) -> tuple[int, float]:
+    samples = run.batch_per_accelerator or training.batch_per_accelerator
+    return run.accelerators, run.step_s / samples
+
+
+def far_fixed_part(measured: Iterable[tuple[int, float]]) -> float:
+    """Return the share that a fixed part has by two counts far apart; 0 without such counts.
+
+    ``measured`` has accelerators, and seconds of one of its samples on one of them.  A loss of more
+    than half between far counts says nothing of where it begins: a fixed part of the job explains
+    it without a count between them on which the job is slower.
+    """
+    counts = sorted(measured)
+    lost = [
+        (seconds / earlier_s - 1, earlier, accelerators)
+        for (earlier, earlier_s), (accelerators, seconds) in pairwise(counts)
+        if accelerators > FAR * earlier and seconds > _HALF * earlier_s
+    ]
+    if not lost:
+        return 0.0
+    loss, few, many = max(lost)
+    return loss / max(1.0, many - few - loss * (few - 1))
 
 
 def _delivered(training: Training, run: Run) -> float:

@@ -171,6 +171,7 @@ def _terms(parts: StepParts) -> tuple[tuple[Binding, float], ...]:
     return (
         (Binding.COMPUTE, parts.compute),
         (Binding.SYNCHRONISATION, parts.sync),
+        (Binding.FIXED, parts.fixed),
         (Binding.INSIDE, parts.inside),
         (Binding.NETWORK, parts.network),
         (Binding.INPUT, parts.input),
@@ -186,9 +187,10 @@ def _binding(parts: StepParts, rates: Rates, measured: Training, training: Train
     fixed = rates.fixed_share * training.micro_batches / measured.micro_batches
     proportional = parts.compute * ratio * (1 + rates.fixed_share) / (ratio + fixed)
     exchange = parts.inside + parts.network
-    bound = step - (parts.compute + parts.sync) if exchange else 0.0
+    bound = step - parts.without_exchange if exchange else 0.0
     lost = {
         Binding.SYNCHRONISATION: parts.sync,
+        Binding.FIXED: parts.fixed,
         Binding.INSIDE: bound * parts.inside / exchange if exchange else 0.0,
         Binding.NETWORK: bound * parts.network / exchange if exchange else 0.0,
         Binding.BATCH: parts.compute - proportional,

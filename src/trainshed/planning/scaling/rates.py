@@ -60,6 +60,7 @@ def rates_of(
         stragglers=0.0 if training.asynchronous else job_values["delta"],
         latency_s=job_values["alpha_s"],
         inside_latency_s=shares["inside_latency_s"] * latency_factor,
+        fixed_part=job_values["phi"],
         flat=shares["flat"],
         fixed_share=_fixed_share(constants, training, job_values),
         input_per_s=job_values.get("input_per_s", math.inf),
@@ -76,6 +77,7 @@ def usual_values(constants: Parameters, training: Training, host: HostKind) -> d
         "gamma": _overlap(constants, training, host),
         "alpha_s": constants.defaults["latency_s"],
         "mu": constants.defaults["fixed_share"],
+        "phi": 0.0,
     }
 
 
@@ -129,7 +131,8 @@ def _sync(constants: Parameters, training: Training, host: HostKind) -> float:
     loss = constants.defaults["sync_nvlink" if _fast(host) else "sync_pcie"]
     loss += constants.defaults["sync_input"] * (training.data == "real")
     loss += constants.defaults["sync_halves"] * (training.precision in _HALVES)
-    return loss + constants.defaults["sync_sparse"] * (not training.gradient_bytes)
+    is_sparse = training.parameters > 0 and not training.gradient_bytes
+    return loss + constants.defaults["sync_sparse"] * is_sparse
 
 
 def _fixed_share(constants: Parameters, training: Training, values: Mapping[str, float]) -> float:

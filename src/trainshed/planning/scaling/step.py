@@ -45,6 +45,8 @@ class Rates:
     """The share of a step at the measured batch that does not shrink with the batch (mu)."""
     inside_latency_s: float = 0.0
     """Seconds that each doubling of accelerators inside a host adds to an exchange."""
+    fixed_part: float = 0.0
+    """The share of compute that every further accelerator adds (phi), as a fixed part does."""
     flat: float = 0.0
     """0: one ring over hosts after sums inside each; 1: one ring over all accelerators."""
     input_per_s: float = math.inf
@@ -58,11 +60,18 @@ class StepParts:
     compute: float
     sync: float
     """Seconds that synchronisation and stragglers add to the compute."""
+    fixed: float
+    """Seconds that a part adds which more accelerators do not shorten."""
     inside: float
     network: float
     input: float
     micro_batches: int = 1
     """The exchange overlaps with the compute of the last of them only."""
+
+    @property
+    def without_exchange(self) -> float:
+        """Seconds of a step that exchanges nothing and does not wait for input."""
+        return self.compute + self.sync + self.fixed
 
     def seconds(self, overlap: float) -> float:
         """Return the seconds of a step, by smooth maxima of compute, exchange and input."""
@@ -70,7 +79,7 @@ class StepParts:
 
     def without_input(self, overlap: float) -> float:
         """Return the seconds of a step that does not wait for input."""
-        last = (self.compute + self.sync) / self.micro_batches
+        last = self.without_exchange / self.micro_batches
         earlier = last * (self.micro_batches - 1)
         return earlier + smooth_maximum(last, self.inside + self.network, overlap)
 
@@ -91,6 +100,7 @@ def parts_of(training: Training, cluster: Cluster, rates: Rates, compute_s: floa
     return StepParts(
         compute=compute_s,
         sync=compute_s * lost,
+        fixed=compute_s * rates.fixed_part * (cluster.accelerators - 1),
         inside=_inside(training, cluster, rates) + rates.inside_latency_s * math.log2(max(g, 1.0)),
         network=_network(training, cluster, rates) + latency,
         input=training.batch_per_accelerator * g / rates.input_per_s,
