@@ -197,6 +197,15 @@ def test_gpus_that_no_job_can_name_are_no_advice_but_the_setting_is(word):
     assert explain_refusal(asks, mapped, MAIN) is None
 
 
+def test_a_machine_with_gpus_that_is_too_large_may_ask_for_the_gpus_alone():
+    """An a2-highgpu-1g has 85 GB, and no type with an A100 has less."""
+    asks = needs_of(group(Role.PRIMARY, 1, cpus=12, gb=85.0, gpus=1))
+    small = cluster_of(node("n1", {"t4": 4}, cpus=16, memory_mib=64_000))
+    explanation = explain_refusal(asks, small, MAIN)
+    assert explanation.change.asked == "12 vCPUs and 85 GB", "the memory is what lacks"
+    assert 'policy = "best-effort"' in explanation.message
+
+
 V100 = "NVIDIA_TESLA_V100"
 
 

@@ -241,14 +241,18 @@ def _explain_machine(part: ShapePart, pool: NodePool) -> Explanation:
     memory = max((node.memory_mib for node in pool.nodes), default=0) // _MIB_PER_GB
     limit = pool.memory_per_cpu_max
     because = f" (MaxMemPerCPU is {limit} MiB)" if limit and need.memory_mib else ""
+    requested = f"{need.cpus} vCPUs and {need.memory_mib / _MIB_PER_GB:g} GB"
     text = (
-        f"{role} asks for {need.cpus} vCPUs and {need.memory_mib / _MIB_PER_GB:g} GB{because} on "
+        f"{role} asks for {requested}{because} on "
         f"one node, and {_describe_nodes(pool)} have at most {cpus} vCPUs and {memory} GB"
     )
+    if need.gpus:  # a machine type with these GPUs may have no smaller one
+        text += (
+            '; with `policy = "best-effort"` in the [[engine]] table jobs ask for their GPUs, one '
+            "CPU and the cluster's default memory"
+        )
     accepted = f"{cpus} vCPUs and {memory} GB"
-    return _refuse(
-        text, field="machine_type", role=role, requested=f"{need.cpus} vCPUs", accepted=accepted
-    )
+    return _refuse(text, field="machine_type", role=role, requested=requested, accepted=accepted)
 
 
 def _explain_all_parts(shape: JobShape, pool: NodePool) -> Explanation | None:
