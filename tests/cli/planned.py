@@ -27,8 +27,8 @@ def refused_field(run):
     """The field of a refusal, which its sentence names as well."""
     assert run.code == 3, run.err
     refusal = run.json["refused"]
-    assert run.err.startswith(f"error: {refusal['field']}: ")
-    assert refusal["message"] in run.err
+    assert run.err.startswith("error: ")
+    assert f"{refusal['field']}: {refusal['message']}" in run.err
     assert refusal["accepted"] in run.err
     return refusal["field"]
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from trainshed.model.texts import count_noun
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.links import FAST_GBPS, SLOW_GBPS, measure_links
+from trainshed.planning.next_command import next_command
 from trainshed.planning.scaling.prediction import Interval, NoPrediction, Prediction
 from trainshed.planning.what_ifs import ClusterOption, UnknownMark
 
@@ -107,7 +108,9 @@ def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
     name = noun(option.cluster.host.accelerator, option.cluster.accelerators)
     if isinstance(option.answer, NoPrediction):
         answer = option.answer
+        command = next_command(answer, plan.request)
         parts = [
+            f"run: {command}" if command else "",
             _bounds(option),
             f"{answer.field}: {answer.message}",
             f"accepted: {answer.accepted}",

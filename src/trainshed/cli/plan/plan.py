@@ -71,16 +71,17 @@ def run(request: flags.Request) -> int:
     from trainshed.workbench.plan_job import plan_job
 
     args = request.args
+    wishes = flags.to_dataclass(PlanRequest, args)
     try:
-        answer = plan_job(flags.to_dataclass(PlanRequest, args), rulebook_of(args))
+        answer = plan_job(wishes, rulebook_of(args))
     except NotPlannable as refusal:
         if args.format == "json":
             out_json(refused_json(refusal.refused))
-        return _refuse(refusal.refused)
+        return _refuse(refusal.refused, wishes)
     if not answer.plan.refused:
         _write_files(answer, args.png, args.html)
     _print(answer, args.format)
-    return _refuse(answer.plan.refused) if answer.plan.refused else 0
+    return _refuse(answer.plan.refused, wishes) if answer.plan.refused else 0
 
 
 def _print(answer: "PlanAnswer", form: str) -> None:
@@ -102,9 +103,13 @@ def _sentence(note: str) -> str:
     return f"{note[0].upper()}{note[1:]}."
 
 
-def _refuse(refused: "NoPrediction") -> int:
-    """Print why there is no plan; return the exit code."""
-    print_error(f"{refused.field}: {refused.message} (accepted: {refused.accepted})")
+def _refuse(refused: "NoPrediction", request: PlanRequest) -> int:
+    """Print the next command and why there is no plan; return the exit code."""
+    from trainshed.planning.next_command import next_command
+
+    reason = f"{refused.field}: {refused.message} (accepted: {refused.accepted})"
+    command = next_command(refused, request)
+    print_error(f"no plan; run: {command}\n  {reason}" if command else reason)
     return EXIT_REFUSED
 
 

@@ -1,0 +1,57 @@
+"""Chooses the command that gets a user further after a refusal."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Final
+
+from trainshed.planning.plan_request import PlanRequest
+from trainshed.planning.scaling.prediction import NoPrediction
+
+#: Flags for the fields whose refusal does not begin with a flag; without flags the plan has all
+#: clusters that are possible.
+_FLAGS: Final[Mapping[str, str]] = {
+    "reducers": "--reducers 0",
+    "gpus": "",
+    "hosts": "",
+    "model-parallel": "",
+    "deadline": "",
+    "budget": "",
+    "spot": "",
+    "critical_batch": "",
+}
+#: The fields that a calibration determines.
+_MEASURED: Final = frozenset({"calibration", "machine_type", "gradient_bytes", "schema"})
+
+
+def next_command(refused: NoPrediction, request: PlanRequest) -> str:
+    """Return the command to run next, to copy; empty if only the user's file can be changed."""
+    field, accepted = refused.field, refused.accepted
+    if accepted.startswith(("trainshed ", "iperf3 ")):
+        return accepted
+    if accepted.startswith("--"):
+        return _plan_again(request, accepted.partition(",")[0])
+    if field == "batch" and "--batch " in accepted:
+        return _plan_again(request, accepted[accepted.index("--batch ") :])
+    if field in _FLAGS:
+        return _plan_again(request, _FLAGS[field])
+    is_of_file = field.partition(".")[0].partition(" ")[0] in {"training", "host", "fit", "run"}
+    return _measure(request, field) if field in _MEASURED or is_of_file else ""
+
+
+def _plan_again(request: PlanRequest, flags: str) -> str:
+    words = ["trainshed", "plan", *filter(None, [request.file])]
+    words += [word for path in request.calibrations for word in ("--calibration", str(path))]
+    if request.measured:
+        words += ["--measured", str(request.measured)]
+        words += ["--series", request.series] if request.series else []
+    return f"{shlex.join(words)} {flags}".rstrip()
+
+
+def _measure(request: PlanRequest, field: str) -> str:
+    program = (
+        shlex.quote(request.file)
+        if request.file
+        else "--module-name trainer.task --package-path trainer"
+    )
+    flags = " --params PARAMETERS" if field == "gradient_bytes" else ""
+    return f"trainshed plan calibrate {program}{flags}"
