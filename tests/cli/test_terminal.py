@@ -19,11 +19,11 @@ class Screen(io.StringIO):
 
 
 def test_numbers_stand_right_and_words_left():
-    assert table(("NAME", "N"), [("a", 1), ("long", 10), ("none", None)]).splitlines() == [
-        "NAME   N",
-        "────  ──",
-        "a      1",
-        "long  10",
+    assert table(("NAME", "N"), [("a", 1), ("long", "1,074"), ("none", None)]).splitlines() == [
+        "NAME      N",
+        "────  ─────",
+        "a         1",
+        "long  1,074",
         "none",
     ]
     assert table(("A", "B"), []).splitlines() == ["A  B", "─  ─"]

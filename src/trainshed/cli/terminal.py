@@ -117,7 +117,7 @@ def _cell(value: Any) -> str:
 
 def _is_number(text: str) -> bool:
     try:
-        float(text or 0)
+        float(text.replace(",", "") or 0)
     except ValueError:
         return False
     return True
