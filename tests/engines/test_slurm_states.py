@@ -103,6 +103,10 @@ def test_the_start_that_slurm_expects_is_said():
     assert "expects to start the job at 2026-11-23 19:15:00Z" in explanation.message
 
 
+def test_a_held_job_says_what_releases_it():
+    assert "`scontrol release 5`" in states.explain_waiting([job(reason="JobHeldUser")]).message
+
+
 def test_components_that_wait_for_another_say_nothing():
     rows = [job(reason="Dependency"), job(reason="Resources", component=1)]
     assert states.explain_waiting(rows).reason is Reason.CAPACITY

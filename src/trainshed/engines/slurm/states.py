@@ -113,6 +113,8 @@ def explain_waiting(rows: Sequence[SlurmJob]) -> Explanation:
     expected = (
         "" if start_s is None else f"; Slurm expects to start the job at {_format_time(start_s)}"
     )
+    if word.startswith("JobHeld"):
+        sentence += f"; `scontrol release {rows[0].id}` releases it"
     message = f"{sentence} (Slurm job {rows[0].id}: {statement}{expected})"
     return Explanation(reason=reason, message=message)
 
