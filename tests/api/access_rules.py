@@ -118,6 +118,7 @@ GET    /projects/{project}/jobs/{job}                         viewer
 DELETE /projects/{project}/jobs/{job}                         submitter
 POST   /projects/{project}/jobs/{job}:cancel                  submitter
 POST   /projects/{project}/jobs/{job}:label                   submitter
+POST   /projects/{project}/jobs/{job}:resume                  submitter
 GET    /projects/{project}/jobs/{job}/document                viewer
 GET    /projects/{project}/jobs/{job}/explain                 viewer
 GET    /projects/{project}/jobs/{job}/manifest                viewer

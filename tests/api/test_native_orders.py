@@ -2,6 +2,7 @@
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -10,6 +11,7 @@ from api.support import application, build_native, client, project
 from databases import new_database
 from service.submitting import PLACE, Desk, custom_job, ml_job
 from trainshed.api.native.app import native_app
+from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.status import JobState
 from trainshed.service.jobs.orders import JobOrders
 from trainshed.service.jobs.story import Stories
@@ -18,6 +20,7 @@ from trainshed.store.opening import open_store
 from trainshed.store.records.jobs import JobKind
 
 ROOT = "/trainshed/v1/projects"
+STOPPED = Explanation(reason=Reason.HELD, message="ada stopped it; `trainshed jobs resume a`")
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +78,7 @@ def test_a_viewer_cannot_order_anything(edge, desk, name):
         ("POST", "demo/jobs:cancel", {"names": [record.name]}),
         ("POST", "-/jobs:cancel", {"names": [record.name]}),
         ("POST", f"demo/jobs/{name}:label", {"labels": {"a": "b"}}),
+        ("POST", f"demo/jobs/{name}:resume", None),
         ("DELETE", f"demo/jobs/{name}", None),
         ("POST", "demo/jobs:check", {"text": "jobId: a"}),
         ("POST", "demo/jobs", {"text": "jobId: a"}),
@@ -165,6 +169,37 @@ def test_only_a_job_that_has_ended_is_deleted(edge, desk, name):
     assert state(desk, record) is JobState.FAILED
     assert call(edge, "DELETE", f"demo/jobs/{name}").json() == {}
     assert call(edge, "GET", f"demo/jobs/{name}").status_code == 404
+
+
+def test_a_held_job_is_resumed_once_and_any_other_is_refused(edge, desk, name):
+    record = desk.ml(ml_job(name))
+    refused = call(edge, "POST", f"demo/jobs/{name}:resume")
+    assert refused.status_code == 400
+    assert "is QUEUED and not held" in refused.json()["error"]["message"]
+    desk.put(record, JobState.PREPARING)
+    desk.put(record, JobState.QUEUED, held=STOPPED)
+    waiting = call(edge, "GET", f"demo/jobs/{name}").json()["waiting"]
+    assert (waiting["reason"], waiting["message"]) == ("HELD", STOPPED.message)
+    assert call(edge, "POST", f"other/jobs/{name}:resume").status_code == 403
+    assert call(edge, "POST", f"demo/jobs/{name}:resume").json() == {}
+    assert call(edge, "POST", f"demo/jobs/{name}:resume").status_code == 400
+    [resumed] = [e for e in desk.store.events(record.uid) if e.kind == "RESUMED"]
+    assert resumed.message == "dora resumed the job; it is queued again"
+
+
+def test_held_trials_are_resumed_by_their_tuning_job(desk, monkeypatch, name):
+    """The store is asked for the trials of a study; each trial is a job."""
+    trials = [desk.custom(custom_job()) for _ in range(2)]
+    for trial in trials:
+        desk.put(trial, JobState.PREPARING)
+        desk.put(trial, JobState.QUEUED, held=STOPPED)
+    study = desk.ml(ml_job(name))
+    orders = JobOrders(desk.store, desk.jobs, desk.pipelines)
+    monkeypatch.setattr(type(study.job.spec), "is_study", property(lambda _: True))
+    results = [SimpleNamespace(job_uid=trial.uid) for trial in trials]
+    monkeypatch.setattr(desk.store, "trial_results", lambda _: results)
+    orders.resume("demo", name, by="dora")
+    assert not any(desk.store.job_by_uid(trial.uid).is_held for trial in trials)
 
 
 def test_projects_are_those_of_the_caller_with_their_open_jobs(edge, desk, name):

@@ -272,6 +272,16 @@ def test_cancel_ends_what_can_be_ended_and_says_what_cannot(client, created, ser
     assert again.json == [{"name": first, "state": "CANCELLED"}]
 
 
+def test_resume_says_which_jobs_are_not_held(client, created, server):
+    name = created(WAIT)
+    run = client("jobs", "resume", name, "not-there")
+    assert (run.code, run.out) == (1, "")
+    assert "not-there" in run.err
+    assert "not held: only a job that a person has stopped in its cluster can be resumed" in run.err
+    assert client("stop", name).code == 0
+    assert server.wait_for(f"/v1/{name}", FINAL)["state"] == "JOB_STATE_CANCELLED"
+
+
 @pytest.mark.usefixtures("jobs")
 def test_a_trial_is_not_cancelled_alone(client):
     run = client("jobs", "cancel", "study/trials/1")

@@ -14,6 +14,7 @@ from trainshed.model.restarts import Budgets, Restarts
 from trainshed.model.status import FINAL, JobState
 from trainshed.placement.jobs import QuotaRule
 from trainshed.store.records.jobs import JobKind, JobQuery
+from trainshed.store.records.steps import NewEvent
 from trainshed.testing.fake_engine import FakeEngine, Script
 
 S = JobState
@@ -125,6 +126,32 @@ def test_an_engine_that_is_away_gets_nothing_and_loses_nothing(queue_world):
     world.clock.s += 6
     go(controller, 2)
     assert world.state(uid) is S.RUNNING
+
+
+@pytest.mark.parametrize("is_enqueued", [True, False])
+def test_what_a_person_stops_in_the_cluster_is_held_until_it_is_resumed(
+    queue_world, *, is_enqueued
+):
+    world = queue_world(script=runs(queue_s=1000.0 if is_enqueued else 0.0))
+    controller = world.controller(budgets=Budgets(infra=0))
+    uid = world.submit()
+    go(controller)
+    world.engine.lose(world.key(uid), loss=Loss.OPERATOR)
+    go(controller, 3)
+    assert world.state(uid) is S.QUEUED
+    assert explained(world, uid).reason is Reason.HELD
+    assert f"`trainshed jobs resume {world.job(uid).job.job_id}`" in explained(world, uid).message
+    assert world.story(uid).count("HELD") == 1
+    assert (world.job(uid).attempt, world.job(uid).restarts) == (1, Restarts())
+    other = world.submit()
+    world.clock.s += 200
+    go(controller, 3)
+    assert (world.state(uid), world.job(uid).attempt) == (S.QUEUED, 1)
+    assert world.job(other).attempt == 1, "it stands in nobody's way"
+    assert world.store.resume(uid, NewEvent(kind="RESUMED", message="ada resumed it."))
+    go(controller)
+    assert (world.job(uid).attempt, world.job(uid).restarts) == (2, Restarts())
+    assert world.engine.violations == []
 
 
 @pytest.mark.parametrize("is_enqueued", [True, False])

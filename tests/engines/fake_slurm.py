@@ -20,6 +20,8 @@ class FakeSlurm:
         self.is_away = False
         self.away = CommandResult(1, err="Unable to contact slurm controller (connect failure)")
         """What every command says then."""
+        self.accounts = ""
+        """What sacct says of a job; empty: the cluster keeps no accounts."""
         self.is_up = True
         """Whether its controller says of itself that it works."""
         self.version = "slurm-wlm 22.05.8"
@@ -74,6 +76,8 @@ class FakeSlurm:
         return CommandResult(0, f"{job}\n")
 
     def _squeue(self, *words):
+        if words[-1].endswith("%e"):
+            return CommandResult(0, words[-1].replace("%e", "1796015176\n"))
         if words[-1] == "%L":
             row = self.rows.get(words[words.index("-j") + 1])
             return (
@@ -90,6 +94,11 @@ class FakeSlurm:
                 if only in {None, row["name"]}
             ]
         return CommandResult(0, "\n".join(lines) + "\n")
+
+    def _sacct(self, *_words):
+        if not self.accounts:
+            return CommandResult(1, err="Slurm accounting storage is disabled")
+        return CommandResult(0, self.accounts)
 
     def _scancel(self, *words):
         if "--batch" not in words and words[0] in self.rows:

@@ -77,7 +77,11 @@ def test_an_end_with_a_code_is_the_end(world):
         ("TIMEOUT", Loss.LIMIT, "time limit"),
         ("DEADLINE", Loss.LIMIT, "time limit"),
         ("NODE_FAIL", Loss.INFRA, "NODE_FAIL for the job 1 of the attempt on n1"),
-        ("CANCELLED", Loss.INFRA, "another user or Slurm has cancelled"),
+        (
+            "CANCELLED",
+            Loss.OPERATOR,
+            "someone other than this server cancelled the Slurm job 1 (scancel) at 2026-11-30",
+        ),
     ],
 )
 @pytest.mark.parametrize("recorded", [True, False])
@@ -163,6 +167,43 @@ def test_a_batch_step_that_never_began_is_told_at_once_and_its_node_is_avoided(w
     assert "never began on n1 (Slurm says NonZeroExitCode)" in observation.fault
     engine.launch(AttemptKey(KEY.uid, 2), plan_of(), claim())
     assert "--exclude=n1" in world.slurm.called("sbatch")[-1]
+
+
+@pytest.mark.parametrize(
+    ("accounts", "who"),
+    [
+        ("CANCELLED by 0|1796015176\n", "root"),
+        ("CANCELLED by 4000000001|1796015176\n", "the user 4000000001"),
+        ("CANCELLED|1796015176\n", "someone other than this server"),
+        ("", "someone other than this server"),
+    ],
+)
+@pytest.mark.parametrize(("holds", "loss"), [(True, Loss.OPERATOR), (False, Loss.INFRA)])
+def test_a_job_that_a_person_cancels_says_who_and_when(world, accounts, who, holds, loss):
+    world.slurm.accounts = accounts
+    engine = launched(world, hold_cancelled=holds)
+    world.slurm.set("1", "RUNNING")
+    world.begin()
+    until(engine, Phase.READY)
+    world.slurm.set("1", "CANCELLED")
+    observation = until(engine, Phase.LOST)
+    when = "2026-11-30 05:06:16Z"
+    assert observation.fault == f"{who} cancelled the Slurm job 1 (scancel) at {when}"
+    assert observation.loss is loss
+
+
+def test_a_job_that_a_person_cancels_in_the_queue_says_so(world):
+    engine = launched(world)
+    world.slurm.set("1", "CANCELLED", nodes="")
+    assert until(engine, Phase.LOST).loss is Loss.OPERATOR
+
+
+def test_a_job_that_slurm_cancels_since_its_node_could_not_start_it_never_began(world):
+    engine = launched(world)
+    world.slurm.set("1", "CANCELLED", nodes="n1")
+    observation = until(engine, Phase.LOST)
+    assert observation.loss is Loss.INFRA
+    assert "never began on n1" in observation.fault
 
 
 @pytest.mark.usefixtures("no_spare_time")

@@ -15,7 +15,7 @@ from trainshed.engines.decisions import (
     give_up,
 )
 from trainshed.engines.slurm import states
-from trainshed.engines.slurm.parse import SlurmJob
+from trainshed.engines.slurm.parse import Cancellation, SlurmJob
 from trainshed.engines.slurm.proof import Memory, SlurmFacts, decide_state, follow
 from trainshed.engines.slurm.states import OVER, SlurmState
 from trainshed.engines.supervise.record.folder import Order
@@ -220,7 +220,7 @@ def test_the_decision_follows_from_the_facts(given, memory, decision):
             "CANCELLED",
             Memory(),
             EndByCluster(
-                "another user or Slurm has cancelled the job 7 of the attempt (scancel)", Loss.INFRA
+                "someone other than this server cancelled the Slurm job 7 (scancel)", Loss.OPERATOR
             ),
         ),
         (
@@ -234,7 +234,29 @@ def test_the_decision_follows_from_the_facts(given, memory, decision):
 )
 @pytest.mark.parametrize("recorded", [BEGUN, KILLED, INTERRUPTED])
 def test_a_job_that_did_not_end_of_itself_is_lost_by_slurms_word(word, memory, end, recorded):
-    assert decide_state(facts(word, **recorded), memory) == Over(end, takes_claim=True)
+    given = facts(word, **recorded, cancellation=Cancellation())
+    assert decide_state(given, memory) == Over(end, takes_claim=True)
+
+
+def test_a_cancelled_job_is_judged_once_slurm_was_asked_by_whom():
+    for recorded in ({}, BEGUN, KILLED, INTERRUPTED):
+        assert decide_state(facts("CANCELLED", **recorded), Memory()) == Unknown()
+
+
+@pytest.mark.parametrize(
+    ("uid", "nodes", "decision"),
+    [
+        (None, ("n1",), TakeClaim),  # Slurm may have cancelled it, since n1 could not start it
+        (0, ("n1",), TakeClaim),
+        (1000, ("n1",), Over),
+        (None, (), Over),
+    ],
+)
+def test_a_job_that_was_cancelled_before_it_began_may_be_one_that_could_not_be_started(
+    uid, nodes, decision
+):
+    given = facts(rows=rows("CANCELLED", nodes=nodes), cancellation=Cancellation(uid))
+    assert isinstance(decide_state(given, Memory()), decision)
 
 
 def test_a_job_that_slurm_has_not_shown_yet_waits():

@@ -16,6 +16,7 @@ from trainshed.lifecycle.events import (
     GaveUp,
     HandedOver,
     HandOverRefused,
+    Held,
     Placed,
     PrimarySucceeded,
     RestartGranted,
@@ -31,6 +32,7 @@ SAMPLES = (
     AllReady(),
     PrimarySucceeded(),
     RestartGranted(),
+    Held(),
     RestartOrdered(),
     GaveUp(message="no"),
     CancelRequested(),
@@ -70,6 +72,7 @@ def test_the_bugs_are_exactly_these():
     }
     assert bugs == {
         ("QUEUED", "RestartGranted"),
+        ("QUEUED", "Held"),
         ("ENQUEUED", "Placed"),
         ("ENQUEUED", "HandedOver"),
         ("ENQUEUED", "Drained"),

@@ -13,6 +13,7 @@ from trainshed.lifecycle.events import (
     Command,
     Drained,
     GaveUp,
+    Held,
     Placed,
     PrimarySucceeded,
     RestartGranted,
@@ -31,6 +32,7 @@ from trainshed.lifecycle.outcome import (
     restart_ordered,
 )
 from trainshed.model.attempt import AttemptKey, Loss, Observation, Outcome, Phase
+from trainshed.model.explanation import Reason
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets, Cause
 from trainshed.model.status import JobError, JobState
@@ -38,6 +40,8 @@ from trainshed.model.stopping import StopOrder, StopReason
 
 FACTS = AttemptFacts(attempt=2, budgets=Budgets(maintenance=1, infra=1, user=1))
 SPENT = replace(FACTS, budgets=Budgets(maintenance=0, infra=0, user=0))
+#: It must not run twice, also if a person wishes it.
+ONCE = replace(FACTS, scheduling=Scheduling(disable_retries=True))
 ORDER = StopOrder(grace_s=1.0, reason=StopReason.MAINTENANCE, message="The node goes away.")
 
 
@@ -56,6 +60,7 @@ ORDERED = observation_of(Phase.ENDED, 143, interrupted=True)
 NEVER_RAN = observation_of(Phase.ENDED, 1, names=(), fault="no such program")
 LOST = observation_of(Phase.LOST, fault="no power")
 EVICTED = observation_of(Phase.LOST, fault="no power", loss=Loss.MAINTENANCE)
+STOPPED = observation_of(Phase.LOST, fault="ada cancelled it", loss=Loss.OPERATOR)
 TOO_LONG = observation_of(Phase.LOST, fault="its queue allows an hour", loss=Loss.LIMIT)
 
 #: (state, what is seen, what is known): the event, the code of the error, whose budget pays.
@@ -75,6 +80,9 @@ TABLE = [
     (JobState.RUNNING, LOST, SPENT, GaveUp, UNAVAILABLE, None),
     (JobState.RUNNING, EVICTED, FACTS, RestartGranted, None, Cause.MAINTENANCE),
     (JobState.RUNNING, TOO_LONG, FACTS, GaveUp, DEADLINE_EXCEEDED, None),
+    (JobState.RUNNING, STOPPED, FACTS, Held, None, None),
+    (JobState.RUNNING, STOPPED, SPENT, Held, None, None),
+    (JobState.RUNNING, STOPPED, ONCE, GaveUp, UNAVAILABLE, None),
     (JobState.ENQUEUED, STARTING, FACTS, Admitted, None, None),
     (JobState.ENQUEUED, READY, FACTS, Admitted, None, None),
     (JobState.ENQUEUED, OVER, FACTS, Admitted, None, None),
@@ -83,13 +91,16 @@ TABLE = [
     (JobState.ENQUEUED, LOST, FACTS, RestartGranted, None, Cause.INFRA),
     (JobState.ENQUEUED, EVICTED, FACTS, RestartGranted, None, Cause.MAINTENANCE),
     (JobState.ENQUEUED, TOO_LONG, FACTS, GaveUp, DEADLINE_EXCEEDED, None),
+    (JobState.ENQUEUED, STOPPED, FACTS, Held, None, None),
     (JobState.RESTARTING, OVER, FACTS, PrimarySucceeded, None, None),
     (JobState.RESTARTING, FAILED, FACTS, GaveUp, INVALID_ARGUMENT, None),
     (JobState.RESTARTING, KILLED, FACTS, Drained, None, None),
     (JobState.RESTARTING, ORDERED, FACTS, Drained, None, None),
     (JobState.RESTARTING, LOST, FACTS, Drained, None, None),
+    (JobState.RESTARTING, STOPPED, FACTS, Drained, None, None),
     (JobState.CANCELLING, OVER, FACTS, Drained, None, None),
     (JobState.CANCELLING, LOST, FACTS, Drained, None, None),
+    (JobState.CANCELLING, STOPPED, FACTS, Drained, None, None),
 ]
 
 
@@ -121,6 +132,14 @@ def test_a_job_with_a_pending_error_fails_of_it_when_its_attempt_is_gone(observa
     pending = JobError(code=UNAVAILABLE, message="The node goes away, and there is no restart.")
     facts = replace(FACTS, pending_error=pending)
     assert judge(JobState.RESTARTING, observation, facts).error == pending
+
+
+def test_a_held_job_says_why_and_how_it_is_resumed():
+    judgement = judge(JobState.RUNNING, STOPPED, replace(FACTS, job="census_1"))
+    assert judgement.held.reason is Reason.HELD
+    assert judgement.held.message == (
+        "ada cancelled it: the job is held; `trainshed jobs resume census_1` takes it up again"
+    )
 
 
 def test_an_order_is_counted_once_and_the_last_one_leaves_an_error():

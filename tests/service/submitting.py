@@ -93,12 +93,11 @@ class Desk:
         job = record.job
         return self.jobs.get(record.kind, job.project, job.location, job.job_id)
 
-    def put(self, record, state: JobState):
-        """Bring a job into a state, as the controller would."""
+    def put(self, record, state: JobState, **fields):
+        """Bring a job into a state, as the controller would; ``fields`` are more of its step."""
         stored = self.store.job_by_uid(record.uid)
-        assert self.store.apply([Step(uid=stored.uid, version=stored.version, state=state)]) == [
-            True
-        ]
+        step = Step(uid=stored.uid, version=stored.version, state=state, **fields)
+        assert self.store.apply([step]) == [True]
         return self.store.job_by_uid(record.uid)
 
 

@@ -230,13 +230,32 @@ def test_preemption_with_grace_is_a_notice_and_costs_the_budget_of_maintenance(t
 
 
 @pytest.mark.full
-def test_what_somebody_else_cancels_is_lost_and_said(server, cluster):
+def test_what_somebody_else_cancels_is_held_until_a_user_resumes_it(server, cluster):
     name = fleet.begun(server, a_job("theirs", waits_for(cluster.shared / "never")))
     (number,) = cluster.jobs("%A")
     cluster.run("scancel", number)
+    wait_until(lambda: _reason(server, name) == "HELD", lambda: fleet.story_text(server, name))
+    job = native(server, name)
+    assert (job["state"], job["attempt"], job.get("restarts")) == ("QUEUED", 1, None)
+    job_id = name.rpartition("/")[2]
+    assert f"cancelled the Slurm job {number} (scancel) at 20" in job["waiting"]["message"]
+    assert f"`trainshed jobs resume {job_id}`" in job["waiting"]["message"]
+    assert not cluster.jobs()
+    path = f"/trainshed/v1/projects/{name.split('/')[1]}/jobs/{job_id}:resume"
+    good(server.call("POST", path))
     fleet.running(server, name, 2)
-    assert native(server, name)["restarts"]["infra"] == 1
+    assert native(server, name).get("restarts") is None
     fleet.cancel(server, name)
+
+
+@pytest.mark.full
+def test_what_somebody_else_cancels_starts_again_where_the_setting_says_so(cluster, tmp_path):
+    with on_cluster(cluster, tmp_path / "restarts", hold_cancelled=False) as server:
+        name = fleet.begun(server, a_job("theirs", waits_for(cluster.shared / "never")))
+        cluster.run("scancel", *cluster.jobs("%A"))
+        fleet.running(server, name, 2)
+        assert native(server, name)["restarts"]["infra"] == 1
+        fleet.cancel(server, name)
 
 
 @pytest.mark.full

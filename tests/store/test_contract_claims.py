@@ -21,8 +21,11 @@ from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.status import JobState
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import Holding
+from trainshed.store.records.steps import NewEvent
 
 FULL = Explanation(reason=Reason.ENGINE_FULL, message="It takes no more.")
+STOPPED = Explanation(reason=Reason.HELD, message="Somebody has stopped it there.")
+RESUMED = NewEvent(kind="RESUMED", message="ada resumed the job.")
 WAITS = Explanation(reason=Reason.ENGINE_QUEUE, message="Others first.", position=3, since_s=1.5)
 THERE = tuple(replace(seat, engine=CLAIM.engine) for seat in SEATS)
 
@@ -107,6 +110,33 @@ class TestClaims:
         go(store, uid, JobState.QUEUED)
         (waiting,) = store.waiting(limit=9)
         assert waiting.refused is None
+
+    def test_what_is_held_is_left_out_until_it_is_resumed(self, store: Store) -> None:
+        uid, other = add(store).uid, add(store).uid
+        hand_over(store, uid)
+        go(store, uid, JobState.PREPARING)
+        record = go(store, uid, JobState.QUEUED, held=STOPPED, commands=(Command.STOP,))
+        assert (record.is_held, record.job.explanation) == (True, STOPPED)
+        assert [job.uid for job in store.waiting(limit=9)] == [other]
+        assert [row[-1] for row in store.unexplained(limit=9)] == [other]
+        assert store.queue_position(other) == 0
+        assert not store.resume(other, RESUMED)
+        assert store.resume(uid, RESUMED)
+        resumed = read(store, uid)
+        assert (resumed.is_held, resumed.refusals, resumed.job.explanation) == (False, 0, None)
+        assert resumed.version > record.version
+        assert {job.uid for job in store.waiting(limit=9)} == {uid, other}
+        assert store.events(uid)[-1].message == RESUMED.message
+        assert not store.resume(uid, RESUMED), "it is resumed once"
+        assert hand_over(store, uid).attempt == 2
+
+    def test_what_is_held_can_be_cancelled(self, store: Store) -> None:
+        uid = add(store).uid
+        hand_over(store, uid)
+        go(store, uid, JobState.QUEUED, held=STOPPED)
+        go(store, uid, JobState.CANCELLED)
+        assert not store.resume(uid, RESUMED)
+        assert read(store, uid).job.explanation is None
 
     def test_why_it_waits_there_is_gone_with_the_wait(self, store: Store) -> None:
         uid = add(store).uid

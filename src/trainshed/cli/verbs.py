@@ -87,6 +87,7 @@ _SUBMIT_AND_WATCH = (
     Verb("jobs logs", "jobs.jobs_logs", "print the log of a job; with --follow until it ends"),
     Verb("jobs describe", "jobs.jobs_describe", "show a job: state, times, replicas, why it waits"),
     Verb("jobs cancel", "jobs.jobs_cancel", "cancel jobs"),
+    Verb("jobs resume", "jobs.jobs_resume", "resume held jobs"),
     Verb("jobs check", "jobs.job_texts", "ask the server whether a job file would start now"),
     Verb("jobs submit", "jobs.job_texts", "submit a job file of any kind to a server"),
     Verb("jobs document", "jobs.job_texts", "print a job as YAML, to submit it again"),

@@ -34,7 +34,7 @@ from trainshed.model.status import JobState
 from trainshed.store.base import StoreFault
 from trainshed.store.holdings import Holdings
 from trainshed.store.opening import Store
-from trainshed.store.records.jobs import Active, Holding
+from trainshed.store.records.jobs import Active, Holding, JobKind, JobRecord
 from trainshed.store.records.steps import Step
 
 #: Unconfirmed commands read at once; the rest are launched, and observed, later.
@@ -227,6 +227,7 @@ class Observer:
         record = self.store.job_by_uid(active.uid)
         return AttemptFacts(
             attempt=active.attempt,
+            job=_name_in_commands(record) if record else "",
             used=active.restarts,
             scheduling=record.job.spec.scheduling if record else Scheduling(),
             budgets=self.budgets,
@@ -260,3 +261,8 @@ class Observer:
             self.hangs.forget(key)
         if change.step.state is not change.active.state:
             self._waits.forget(key)
+
+
+def _name_in_commands(record: JobRecord) -> str:
+    """Return the id with which commands name a job; a trial of ml v1 has that of its row."""
+    return str(record.uid) if record.kind is JobKind.TRIAL else record.job.job_id

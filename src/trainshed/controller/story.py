@@ -9,6 +9,7 @@ from trainshed.lifecycle.events import (
     AllReady,
     Drained,
     GaveUp,
+    Held,
     PrimarySucceeded,
     RestartOrdered,
 )
@@ -102,6 +103,8 @@ def of(
             last = SUCCEEDED
         case GaveUp(message=message):
             last = NewEvent(kind="FAILED", message=message)
+        case Held() if judgement.held is not None:
+            last = NewEvent(kind="HELD", message=f"{judgement.held.message}.", data=_WARNING)
         case Drained() if not judgement.reason:
             last = CANCELLED
         case _:

@@ -4,8 +4,9 @@ Policies choose the event; the table gives the next state.  The diagram in
 docs/reference/lifecycle.md is drawn from it.  Theory of operation: a job waits (QUEUED), gets a
 place and is started (PREPARING), runs (RUNNING), and ends.  If the engine places jobs itself, the
 job is launched into the engine's queue (ENQUEUED) and waits in it.  A restart leads back to QUEUED;
-entering QUEUED emits STOP, so every restart cleans up.  If a restart is ordered while the attempt
-lives, the job is RESTARTING until no process of the attempt is left.
+entering QUEUED emits STOP, so every restart cleans up.  A job that a person has ended in its
+cluster is QUEUED too, and held: the scheduler leaves it out until a user resumes it.  If a restart
+is ordered while the attempt lives, the job is RESTARTING until no process of the attempt is left.
 """
 
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from trainshed.lifecycle.events import (
     GaveUp,
     HandedOver,
     HandOverRefused,
+    Held,
     Placed,
     PrimarySucceeded,
     RestartGranted,
@@ -40,17 +42,20 @@ TRANSITIONS: Final[Mapping[tuple[S, type[Event]], S]] = {
     (S.ENQUEUED, AllReady): S.RUNNING,  # its start was not observed
     (S.ENQUEUED, PrimarySucceeded): S.SUCCEEDED,
     (S.ENQUEUED, RestartGranted): S.QUEUED,
+    (S.ENQUEUED, Held): S.QUEUED,
     (S.ENQUEUED, RestartOrdered): S.RESTARTING,
     (S.ENQUEUED, GaveUp): S.FAILED,
     (S.ENQUEUED, CancelRequested): S.CANCELLING,
     (S.PREPARING, AllReady): S.RUNNING,
     (S.PREPARING, PrimarySucceeded): S.SUCCEEDED,  # the attempt ended before it was observed ready
     (S.PREPARING, RestartGranted): S.QUEUED,
+    (S.PREPARING, Held): S.QUEUED,
     (S.PREPARING, RestartOrdered): S.RESTARTING,
     (S.PREPARING, GaveUp): S.FAILED,
     (S.PREPARING, CancelRequested): S.CANCELLING,
     (S.RUNNING, PrimarySucceeded): S.SUCCEEDED,
     (S.RUNNING, RestartGranted): S.QUEUED,
+    (S.RUNNING, Held): S.QUEUED,
     (S.RUNNING, RestartOrdered): S.RESTARTING,
     (S.RUNNING, GaveUp): S.FAILED,
     (S.RUNNING, CancelRequested): S.CANCELLING,
@@ -70,11 +75,12 @@ _LATE: Final[Mapping[S, tuple[type[Event], ...]]] = {
         AllReady,
         PrimarySucceeded,
         RestartGranted,
+        Held,
         RestartOrdered,
         GaveUp,
         CancelRequested,
     ),
-    S.RESTARTING: (HandOverRefused, Admitted, AllReady, RestartGranted, RestartOrdered),
+    S.RESTARTING: (HandOverRefused, Admitted, AllReady, RestartGranted, Held, RestartOrdered),
     S.QUEUED: (
         HandOverRefused,
         Admitted,

@@ -41,6 +41,11 @@ class RestartGranted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A person has ended the attempt in its cluster: the job waits until a user resumes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RestartOrdered:
     """The attempt must end, with notice, so that the next one can begin."""
 
@@ -70,6 +75,7 @@ Event = (
     | AllReady
     | PrimarySucceeded
     | RestartGranted
+    | Held
     | RestartOrdered
     | GaveUp
     | CancelRequested

@@ -15,6 +15,7 @@ from trainshed.lifecycle.events import (
     Event,
     GaveUp,
     HandOverRefused,
+    Held,
     PrimarySucceeded,
     RestartGranted,
     RestartOrdered,
@@ -28,7 +29,7 @@ from trainshed.lifecycle.restart import (
 )
 from trainshed.model.attempt import ALIVE, Loss, Observation, Phase
 from trainshed.model.exits import failure
-from trainshed.model.explanation import Explanation
+from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets, Cause, Restarts
 from trainshed.model.status import JobError, JobState
@@ -51,6 +52,8 @@ class AttemptFacts:
     """The facts about an attempt and its job that policies use in addition to the state."""
 
     attempt: int = 0
+    job: str = ""
+    """The id of the job, as commands name it."""
     used: Restarts = field(default_factory=Restarts)
     """The number of restarts that the job has had, by cause."""
     scheduling: Scheduling = field(default_factory=Scheduling)
@@ -70,6 +73,8 @@ class Judgement:
     charged: Cause | None = None
     """The cause whose restart budget is charged; None: no restart."""
     stop: StopOrder | None = None
+    held: Explanation | None = None
+    """Why the job is held, and how to resume it; None: it is not."""
 
 
 def matters(state: JobState, observation: Observation) -> bool:
@@ -168,8 +173,16 @@ def _lost(observation: Observation, facts: AttemptFacts) -> Judgement:
     why = observation.fault or "no process of the attempt is left, and no record of its end"
     if observation.loss is Loss.LIMIT:
         return gave_up(f"{describe_loss(facts.attempt, why)}.", DEADLINE_EXCEEDED)
+    if observation.loss is Loss.OPERATOR and not facts.scheduling.disable_retries:
+        return _held(why, facts)
     cause = Cause.MAINTENANCE if observation.loss is Loss.MAINTENANCE else Cause.INFRA
     return _after_loss(why, cause, facts)
+
+
+def _held(why: str, facts: AttemptFacts) -> Judgement:
+    """Hold a job that a person has stopped in its cluster; no restart is charged."""
+    message = f"{why}: the job is held; `trainshed jobs resume {facts.job}` takes it up again"
+    return Judgement(event=Held(), held=Explanation(reason=Reason.HELD, message=message))
 
 
 def _after_loss(why: str, cause: Cause, facts: AttemptFacts) -> Judgement:

@@ -64,6 +64,8 @@ class Loss(enum.Enum):
     """Preempted, evicted or drained."""
     INFRA = "INFRA"
     """The node or the supervisor of the attempt is gone."""
+    OPERATOR = "OPERATOR"
+    """A person has ended it in the cluster: the job is held until a user resumes it."""
     LIMIT = "LIMIT"
     """The time limit of a cluster's own queue: the job does not start again."""
 

@@ -21,6 +21,10 @@ BEHIND_FRONT: Final = Explanation(
 
 #: A literal, not a parameter: databases use a partial index only if the query has its condition.
 QUEUED: Final = JOBS.c.state == literal_column("'QUEUED'")
+#: The value of the column ``refusals`` of a held job, which waits until a user resumes it.
+HELD: Final = -1
+#: The scheduler leaves out held jobs.
+IS_FREE: Final = JOBS.c.refusals >= 0
 IN_LINE: Final = (JOBS.c.rank, JOBS.c.create_ns, JOBS.c.uid)
 
 

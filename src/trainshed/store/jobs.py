@@ -37,7 +37,7 @@ from trainshed.store.adding import (
 from trainshed.store.base import AlreadyThere, StaleEtag
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
-from trainshed.store.front import IN_LINE, QUEUED
+from trainshed.store.front import IN_LINE, IS_FREE, QUEUED
 from trainshed.store.listed_jobs import LoggedJob
 from trainshed.store.models import DROP_LABELS_OF_UNMADE, DROP_UNMADE, KEEP
 from trainshed.store.names import etag as etag_of
@@ -87,6 +87,7 @@ BEFORE = (
     .select_from(JOBS)
     .where(
         QUEUED,
+        IS_FREE,
         tuple_(bindparam("rank"), bindparam("create_ns"), bindparam("uid")) > tuple_(*IN_LINE),
     )
 )

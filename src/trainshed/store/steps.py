@@ -28,6 +28,7 @@ from trainshed.model.status import JobState
 from trainshed.store import codec, times
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
+from trainshed.store.front import HELD
 from trainshed.store.records.steps import Step
 from trainshed.store.step_rows import Additions, opens_attempt
 from trainshed.store.story import next_stamp
@@ -49,6 +50,7 @@ _STEP = given(
     restarts=Text,
     ran_ns=BigInteger,
     refused=Text,
+    held=Text,
     placed=Integer,
 )
 #: Columns that a step into a state changes, besides those that every step changes.
@@ -142,10 +144,13 @@ def _explanation(state: JobState) -> Mapping[str, Any]:
         stays = JOBS.c.state == state.value
         return {"explanation": case((stays, JOBS.c.explanation), else_=null())}
     was_refused = _STEP.c.refused.is_not(None)
+    is_held = _STEP.c.held.is_not(None)
     return {
-        "explanation": _STEP.c.refused,
+        "explanation": func.coalesce(_STEP.c.held, _STEP.c.refused),
         "refused_ns": case((was_refused, _NOW), else_=JOBS.c.refused_ns),
-        "refusals": case((was_refused, JOBS.c.refusals + 1), else_=JOBS.c.refusals),
+        "refusals": case(
+            (is_held, HELD), (was_refused, JOBS.c.refusals + 1), else_=JOBS.c.refusals
+        ),
     }
 
 
@@ -224,6 +229,7 @@ def _update(
             None if step.restarts is None else codec.RESTARTS.encode(step.restarts),
             times.most_ns(step.ran_s_max),
             None if step.refused is None else codec.EXPLANATION.encode(step.refused),
+            None if step.held is None else codec.EXPLANATION.encode(step.held),
             int(bool(step.placed)),
         ]
         for step in steps

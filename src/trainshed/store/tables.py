@@ -85,7 +85,9 @@ JOBS = Table(
     *_texts("restarts", null=True),  # null: no restarts
     Column("is_study", Integer, nullable=False, server_default=text("0")),
     *_numbers("refused_ns", null=True),  # when its engine last refused it; null: never
-    Column("refusals", Integer, nullable=False, server_default=text("0")),  # refusals in succession
+    Column(
+        "refusals", Integer, nullable=False, server_default=text("0")
+    ),  # in succession; -1: held
     _partial("jobs_by_name", "project", "kind", "job_id", where="deleted_ns IS NULL", unique=True),
     _partial("jobs_by_age", "project", "kind", "create_ns", "uid", where="deleted_ns IS NULL"),
     _partial("jobs_newest", "create_ns", "uid", where="deleted_ns IS NULL"),

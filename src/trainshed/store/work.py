@@ -27,10 +27,11 @@ from trainshed.model.status import JobState
 from trainshed.store import codec, rows
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
-from trainshed.store.front import IN_LINE, QUEUED
+from trainshed.store.front import HELD, IN_LINE, IS_FREE, QUEUED
 from trainshed.store.records.jobs import Active, Due, Holding, WaitingJob
-from trainshed.store.records.steps import StoredCommand
+from trainshed.store.records.steps import NewEvent, StoredCommand
 from trainshed.store.steady_clock import note
+from trainshed.store.story import add_event
 from trainshed.store.tables import ATTEMPTS, COMMANDS, JOBS, LEASES, MARKS
 from trainshed.store.writer import HOLDING_MARK, Transaction
 
@@ -98,7 +99,7 @@ def _take(tx: Transaction, name: str, holder: str, ttl_s: float) -> bool:
     return tx.connection.execute(_TAKE, row).first() is not None
 
 
-WAITING = rows.WAITING.where(QUEUED).order_by(*IN_LINE).limit(bindparam("most"))
+WAITING = rows.WAITING.where(QUEUED, IS_FREE).order_by(*IN_LINE).limit(bindparam("most"))
 WAITING_AFTER = WAITING.where(
     tuple_(*IN_LINE) > tuple_(bindparam("rank"), bindparam("create_ns"), bindparam("uid"))
 )
@@ -177,6 +178,17 @@ EXPLAIN = (
     update(JOBS)
     .where(JOBS.c.uid == _EXPLANATIONS.c.uid, JOBS.c.state == _EXPLANATIONS.c.state)
     .values(explanation=_EXPLANATIONS.c.explanation)
+)
+_RESUME = (
+    update(JOBS)
+    .where(JOBS.c.uid == bindparam("of_uid"), QUEUED, JOBS.c.refusals == HELD)
+    .values(
+        refusals=0,
+        refused_ns=None,
+        explanation=None,
+        version=JOBS.c.version + 1,
+        update_ns=bindparam("now_ns", type_=BigInteger),
+    )
 )
 
 
@@ -281,6 +293,18 @@ class Work:
         key_rows = json.dumps([[key.uid, key.attempt] for key in keys])
         attempts = self._db.rows(ENGINES, attempt_keys=key_rows) if keys else ()
         return {AttemptKey(uid, attempt): engine for uid, attempt, engine in attempts}
+
+    def resume(self, uid: int, event: NewEvent) -> bool:
+        """Let a held job wait for the scheduler again; return whether it was held."""
+
+        def put(tx: Transaction) -> bool:
+            values = {"of_uid": uid, "now_ns": tx.now_ns}
+            is_resumed = bool(tx.connection.execute(_RESUME, values).rowcount)
+            if is_resumed:
+                add_event(tx, uid, event)
+            return is_resumed
+
+        return self._db.write(put)
 
     def handing_over(self) -> Mapping[str, int]:
         """Return the number of unconfirmed launches into the queue of each engine."""

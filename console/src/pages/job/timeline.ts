@@ -13,9 +13,9 @@ export interface StateSpan {
   readonly share: number;
 }
 
-/** Kinds of events that begin a state.  RESTARTING says that the job is in the queue again. */
+/** Kinds of events that begin a state.  RESTARTING and HELD say that the job is in the queue again. */
 const STATES: Readonly<Record<string, JobState>> = {
-  ACCEPTED: "QUEUED", RESTARTING: "QUEUED", HANDED_OVER: "ENQUEUED", PREPARING: "PREPARING",
+  ACCEPTED: "QUEUED", RESTARTING: "QUEUED", HELD: "QUEUED", HANDED_OVER: "ENQUEUED", PREPARING: "PREPARING",
   RUNNING: "RUNNING", RESTART_ORDERED: "RESTARTING", CANCELLING: "CANCELLING",
   SUCCEEDED: "SUCCEEDED", FAILED: "FAILED", CANCELLED: "CANCELLED",
 };

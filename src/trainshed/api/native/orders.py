@@ -62,6 +62,15 @@ def order_router(orders: JobOrders, audit_log: AuditLog) -> APIRouter:
         orders.cancel(ProjectId(project), job, by=caller.name)
         return Nothing()
 
+    @router.post("/jobs/{job}:resume")
+    def resume_job(caller: Known, project: Submittable, job: str) -> Nothing:
+        """Resume a job that is held because a person stopped it in its cluster.
+
+        For a tuning job, resume its held trials.
+        """
+        orders.resume(ProjectId(project), job, by=caller.name)
+        return Nothing()
+
     @router.post("/jobs/{job}:label")
     def label_job(project: Submittable, job: str, changes: models.LabelChanges) -> JobLabels:
         """Set labels of a job, and remove those whose value is null; return all its labels."""

@@ -1,5 +1,7 @@
 """``trainshed jobs cancel``: cancels jobs of either dialect."""
 
+from collections.abc import Callable
+
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.failures import EXIT_FAILED, print_error, print_refusal
@@ -29,23 +31,31 @@ def parser(prog: str) -> flags.Parser:
 
 def run(request: flags.Request) -> int:
     """Cancel the jobs; return 1 if one does not exist or the server refuses it."""
+    return order_jobs(request, _cancel)
+
+
+def order_jobs(request: flags.Request, order: Callable[[ServerContext, str], Json]) -> int:
+    """Carry out an order for each job, and print the state of the job after it.
+
+    Returns 1 if one of the jobs does not exist or the server refuses it; the others still are done.
+    """
     args = request.args
     context = context_of(args)
-    cancelled: list[Json] = []
+    done: list[Json] = []
     for text in args.job:
         try:
-            job = _cancel(context, text)
+            job = order(context, text)
         except ServerRefusal as refusal:
             print_refusal(refusal)
         except UsageFault as fault:
             print_error(str(fault))
         else:
-            cancelled.append(job)
+            done.append(job)
             if args.format == "text":
                 out(f"{job['name']}: {job['state']}")
     if args.format == "json":
-        out_json(cancelled)
-    return 0 if len(cancelled) == len(args.job) else EXIT_FAILED
+        out_json(done)
+    return 0 if len(done) == len(args.job) else EXIT_FAILED
 
 
 def _cancel(context: ServerContext, text: str) -> Json:

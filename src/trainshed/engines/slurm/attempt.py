@@ -17,7 +17,7 @@ from trainshed.engines.decisions import GiveUp, Over, Recorded, Runs, TakeClaim,
 from trainshed.engines.processes.moments import Moments
 from trainshed.engines.slurm import attempt_files, comments, holding, proof
 from trainshed.engines.slurm.attempt_files import SpoolRecord
-from trainshed.engines.slurm.parse import SlurmJob
+from trainshed.engines.slurm.parse import Cancellation, SlurmJob
 from trainshed.engines.slurm.poll import LastAnswer
 from trainshed.engines.slurm.proof import Decision, Memory, SlurmFacts
 from trainshed.engines.supervise.record import observe
@@ -42,6 +42,8 @@ class SlurmAttempt:
     lost_after_s: float
     spool: str = ""
     """The path of the shared folder on the nodes."""
+    holds_cancelled: bool = True
+    """Whether a job that a person cancels in Slurm is held."""
     records: AttemptRecords = field(default_factory=AttemptRecords)
     submitted: SpoolRecord | None = None
     final: Observation | None = None
@@ -52,6 +54,8 @@ class SlurmAttempt:
     is_read_only: bool = False
     """Whether this process must not write files, because another process serves the attempt."""
     cancelled_s: float = float("-inf")
+    cancellation: Cancellation | None = None
+    """Who has cancelled the job in Slurm, and when; None: Slurm was not asked yet."""
     records_size: int = -1
     """Size of the records in bytes when their growth was last reported."""
     _last_signature: tuple[object, ...] | None = None
@@ -191,6 +195,8 @@ class SlurmAttempt:
             is_away=answer.is_away,
             is_up=answer.is_up,
             rows=rows,
+            cancellation=self.cancellation,
+            holds_cancelled=self.holds_cancelled,
             silent=find_silent_nodes().intersection(nodes) if nodes else frozenset(),
         )
 

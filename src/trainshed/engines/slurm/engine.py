@@ -302,7 +302,14 @@ class SlurmEngine:
 
     def _remember(self, key: AttemptKey) -> SlurmAttempt:
         options, folder = self._options, self._spool.folder(key)
-        return SlurmAttempt(key, folder, self.name, options.lost_after_s, options.spool_of_nodes)
+        return SlurmAttempt(
+            key,
+            folder,
+            self.name,
+            options.lost_after_s,
+            spool=options.spool_of_nodes,
+            holds_cancelled=options.hold_cancelled,
+        )
 
     def _find_silent_nodes(self) -> frozenset[str]:
         """List the nodes that Slurm cannot reach; the state of jobs on these nodes is unknown."""

@@ -100,6 +100,9 @@ class SlurmOptions:
     """The longest time limit, in seconds, that a QOS or an account permits; partitions show theirs.
 
     None: no limit."""
+    hold_cancelled: bool = True
+    """Whether a job that a person cancels in Slurm is held until a user resumes it; else the job
+    restarts at once."""
     hold_s: float = 0.0
     """Seconds to keep an allocation for the next attempt of its job; 0: do not keep it."""
     lost_after_s: float = 90.0
@@ -298,7 +301,9 @@ _CHECKS: Final[Mapping[str, Reader]] = {
     "gres": _check_gres,
     "policy": _READERS.read_policy,
     "environments": _READERS.read_table,
-    **dict.fromkeys(("packing", "spread", "hang_stacks", "relax_pins"), _READERS.read_switch),
+    **dict.fromkeys(
+        ("packing", "spread", "hang_stacks", "relax_pins", "hold_cancelled"), _READERS.read_switch
+    ),
     **dict.fromkeys(("nice", "enqueued_max", "package_bytes_max"), _READERS.read_count),
     **dict.fromkeys(("log_bytes_per_s_max", "log_bytes_max"), _READERS.read_count),
     "hold_s": _check_hold,

@@ -136,6 +136,7 @@ class Orders:
         if answer.number != self._swept_at:
             self._swept_at = answer.number
             self._sweep(answer.rows)
+            self._ask_who_cancelled(open_attempts, answer.rows)
         return bool(pending) or any(
             _is_changing(attempt, attempt.rows(answer)) for attempt in running
         )
@@ -163,6 +164,17 @@ class Orders:
                 self._spool.check(key)
                 if self._must_end(self._attempts.get(key), job, parts):
                     self.add(key)
+
+    def _ask_who_cancelled(
+        self, attempts: Sequence[SlurmAttempt], rows: Mapping[str, Sequence[SlurmJob]]
+    ) -> None:
+        """Ask Slurm who has cancelled jobs that this server did not order to end."""
+        for attempt in attempts:
+            parts = rows.get(attempt.job, ())
+            is_ours = attempt.key in self.pending or attempt.cancellation is not None
+            if parts and not is_ours and states.state_of(parts) is SlurmState.STOPPED:
+                attempt.cancellation = self._queue.find_cancellation(attempt.job)
+                self._report([attempt.key])
 
     def _must_end(self, attempt: SlurmAttempt, job: str, parts: Sequence[SlurmJob]) -> bool:
         """Return whether a job must end: its attempt has an order or an end, or was requeued."""

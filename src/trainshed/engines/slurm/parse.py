@@ -71,6 +71,25 @@ def _parse_left_s(text: str) -> float | None:
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
+class Cancellation(NamedTuple):
+    """Who has cancelled a job, and when, as far as Slurm says."""
+
+    uid: int | None = None
+    at_s: float | None = None
+    """Seconds since 1970."""
+
+
+def cancellation(text: str) -> Cancellation:
+    """Parse ``CANCELLED by 1000|1796015176``, the state and the end of a job by ``sacct``."""
+    match = _CANCELLED.match(text.strip())
+    if match is None:
+        return Cancellation()
+    return Cancellation(int(match[1]) if match[1] else None, float(match[2]) if match[2] else None)
+
+
+_CANCELLED: Final = re.compile(r"CANCELLED(?: by ([0-9]{1,10}))?\|([0-9]{1,12})?")
+
+
 def host_names(text: str) -> Iterator[str]:
     """Expand ``n[1-3,7],login`` to host names."""
     for part in _split_list(text):

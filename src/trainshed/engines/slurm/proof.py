@@ -28,7 +28,7 @@ from trainshed.engines.decisions import (
     end_early,
 )
 from trainshed.engines.slurm import states
-from trainshed.engines.slurm.parse import SlurmJob
+from trainshed.engines.slurm.parse import Cancellation, SlurmJob
 from trainshed.engines.slurm.states import OVER, SlurmState
 from trainshed.engines.supervise.record.folder import TIME_IS_OVER, Order
 from trainshed.engines.warden.protocol import ENDS_PROCESSES
@@ -79,6 +79,10 @@ class SlurmFacts:
     """False: the controller did not answer a ping when the last answer lacked jobs."""
     rows: Sequence[SlurmJob] = ()
     """Slurm's rows of the attempt's job."""
+    cancellation: Cancellation | None = None
+    """Who has cancelled the job, and when; None: Slurm was not asked yet."""
+    holds_cancelled: bool = True
+    """Whether a job that a person cancels in Slurm is held."""
     silent: frozenset[str] = frozenset()
     """The nodes of the job that Slurm cannot reach."""
 
@@ -173,7 +177,7 @@ def _judge_recorded_end(facts: SlurmFacts, memory: Memory, outcome: Outcome) -> 
         return Over(STANDS)
     if state in QUEUED:
         return _judge_queued(facts, memory)
-    return Over(_end_by(facts, memory), takes_claim=True) if state in OVER else Runs()
+    return _end_by_slurm(facts, memory) if state in OVER else Runs()
 
 
 def _judge_without_end(facts: SlurmFacts, memory: Memory) -> Decision:
@@ -224,11 +228,14 @@ def _judge_missing(facts: SlurmFacts, memory: Memory) -> Decision:
 def _judge_over(facts: SlurmFacts, memory: Memory) -> Decision:
     """Decide for a job that Slurm reports as over, without an end in the records."""
     is_by_us = facts.state is SlurmState.STOPPED and facts.order is not None
-    if facts.state is not SlurmState.DONE and not is_by_us:
-        return Over(_end_by(facts, memory), takes_claim=True)
+    is_launch_failure = _may_be_launch_failure(facts, memory)
+    if facts.state is not SlurmState.DONE and not is_by_us and not is_launch_failure:
+        return _end_by_slurm(facts, memory)
     if not facts.has_begun and facts.claim is not False:
         # the script takes the claim first, so a job that ended without it began nothing
         return TakeClaim() if facts.claim is None else Over(_explain_never_began(facts))
+    if is_launch_failure:  # a job began meanwhile
+        return _end_by_slurm(facts, memory)
     return (
         GiveUp("the launcher of the attempt was killed") if _has_waited(facts, memory) else Runs()
     )
@@ -263,8 +270,31 @@ def _is_kept(facts: SlurmFacts, memory: Memory) -> bool:
     return facts.number > memory.held_at + 1  # the first query may have begun before the end
 
 
+def _end_by_slurm(facts: SlurmFacts, memory: Memory) -> Decision:
+    """Decide for a job that Slurm or a person has ended; Slurm is asked first who that was."""
+    if _is_cancelled(facts, memory) and facts.cancellation is None:
+        return Unknown()
+    return Over(_end_by(facts, memory), takes_claim=True)
+
+
+def _is_cancelled(facts: SlurmFacts, memory: Memory) -> bool:
+    """Return whether another person, or Slurm, has cancelled the job."""
+    is_ours = facts.order is not None or memory.is_requeued
+    return facts.state is SlurmState.STOPPED and not is_ours
+
+
+def _may_be_launch_failure(facts: SlurmFacts, memory: Memory) -> bool:
+    """Return whether Slurm may have cancelled a job because its node could not start it.
+
+    Slurm reports such a job as cancelled, as if an administrator had cancelled it on its node.
+    """
+    if facts.cancellation is None or facts.cancellation.uid or facts.has_begun:
+        return False
+    return _is_cancelled(facts, memory) and bool(nodes_of(facts.rows))
+
+
 def _end_by(facts: SlurmFacts, memory: Memory) -> EndByCluster:
-    """Explain the end of a job that Slurm or another user has ended."""
+    """Explain the end of a job that Slurm or a person has ended."""
     job, nodes = facts.rows[0].id, nodes_of(facts.rows)
     if facts.state is SlurmState.PREEMPTED:
         return EndByCluster(f"Slurm has preempted the job {job} of the attempt", Loss.MAINTENANCE)
@@ -274,10 +304,11 @@ def _end_by(facts: SlurmFacts, memory: Memory) -> EndByCluster:
         words = sorted({row.state for row in facts.rows})
         why = f"Slurm reports {', '.join(words)} for the job {job} of the attempt"
         return EndByCluster(f"{why} on {', '.join(nodes) or 'no node'}", Loss.INFRA, nodes)
-    why = f"another user or Slurm has cancelled the job {job} of the attempt (scancel)"
     if memory.is_requeued:
         why = f"the Slurm job {job} was requeued, and an attempt starts only once"
-    return EndByCluster(why, Loss.INFRA)
+        return EndByCluster(why, Loss.INFRA)
+    why = states.explain_cancelled(job, facts.cancellation or Cancellation())
+    return EndByCluster(why, Loss.OPERATOR if facts.holds_cancelled else Loss.INFRA)
 
 
 def _explain_never_began(facts: SlurmFacts) -> EndByCluster:

@@ -6,9 +6,9 @@ from typing import Final
 
 from trainshed.engines.base import LaunchRefused
 from trainshed.engines.slurm import parse
-from trainshed.engines.slurm.commands import SUBMIT_S_MAX, Commands, SlurmRefuses
+from trainshed.engines.slurm.commands import SUBMIT_S_MAX, Commands, SlurmAway, SlurmRefuses
 from trainshed.engines.slurm.nodes import ClusterState
-from trainshed.engines.slurm.parse import SlurmJob
+from trainshed.engines.slurm.parse import Cancellation, SlurmJob
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import EngineFault
 
@@ -55,6 +55,18 @@ class Queue:
         with suppress(SlurmRefuses):
             return parse.left_s(self._commands.ask("squeue", "-h", "-j", job, "-o", "%L"))
         return None
+
+    def find_cancellation(self, job: str) -> Cancellation:
+        """Query who has cancelled a job, and when.  Slurm knows who only if it keeps accounts."""
+        words = ("-n", "-X", "-P", "-j", job, "--format=State,End")
+        with suppress(SlurmRefuses, SlurmAway):
+            answer = self._commands.ask("sacct", *words, env=parse.TIME_FORMAT)
+            if (by_accounts := parse.cancellation(answer)).at_s:
+                return by_accounts
+        words = ("-h", "--states=all", "-j", job, "-o", "CANCELLED|%e")
+        with suppress(SlurmRefuses, SlurmAway):
+            return parse.cancellation(self._commands.ask("squeue", *words, env=parse.TIME_FORMAT))
+        return Cancellation()
 
     def is_up(self) -> bool:
         """Return whether Slurm's controller answers a ping."""

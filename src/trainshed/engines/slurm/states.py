@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from trainshed.engines.slurm.parse import SlurmJob
+from trainshed.engines.slurm.parse import Cancellation, SlurmJob
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.explanation import Explanation, Reason
 
@@ -144,6 +144,25 @@ def explain_unreachable(key: AttemptKey, nodes: Collection[str]) -> Explanation:
         f"`trainshed attempts fence {key}`"
     )
     return Explanation(reason=Reason.ENGINE_AWAY, message=text, blockers=tuple(names[:10]))
+
+
+def explain_cancelled(job: str, cancellation: Cancellation) -> str:
+    """Return who has cancelled a job, and when, as a sentence without its full stop."""
+    at_s = cancellation.at_s
+    when = "" if at_s is None else f" at {_format_time(at_s)}"
+    return f"{_name_user(cancellation.uid)} cancelled the Slurm job {job} (scancel){when}"
+
+
+def _name_user(uid: int | None) -> str:
+    """Return the name of a user of the cluster, as this machine knows it."""
+    import pwd  # noqa: PLC0415 - only for messages
+
+    if uid is None:
+        return "someone other than this server"
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"the user {uid}"
 
 
 def explain_never(rows: Sequence[SlurmJob]) -> str | None:

@@ -239,6 +239,14 @@ class JobService:
             left = list(self._store.jobs_by_uid(refused).values()) if refused else []
         return {record.uid for record in left}
 
+    def resume(self, record: JobRecord, *, by: str) -> bool:
+        """Let a held job wait for its next attempt; return False if it is not held any more."""
+        message = f"{by or 'A user'} resumed the job; it is queued again"
+        is_resumed = self._store.resume(record.uid, NewEvent(kind="RESUMED", message=message))
+        if is_resumed:
+            self._wake()
+        return is_resumed
+
     def delete(self, kind: JobKind, project: ProjectId, location: str, job_id: JobId) -> Operation:
         """Hide a job that has ended; its log and events stay."""
         record = self._find(kind, project, location, job_id)

@@ -97,6 +97,22 @@ class JobOrders:
         except Refusal as refusal:
             return refusal
 
+    def resume(self, project: ProjectId, job_id: str, *, by: str) -> None:
+        """Resume a held job, or all held trials of a tuning job."""
+        record = find_job(self.store, project, job_id).record
+        resumed = [self.jobs.resume(held, by=by) for held in self._list_held(record)]
+        if not any(resumed):
+            state = record.job.status.state.value
+            message = f"{record.name} is {state} and not held: only a job that a person has stopped"
+            raise Refusal(Code.FAILED_PRECONDITION, f"{message} in its cluster can be resumed")
+
+    def _list_held(self, record: JobRecord) -> Sequence[JobRecord]:
+        """List the job, or the trials of the study, if they are held."""
+        if not record.job.spec.is_study:
+            return [record] if record.is_held else []
+        trials = [trial.job_uid for trial in self.store.trial_results(record.uid)]
+        return [trial for trial in self.store.jobs_by_uid(trials).values() if trial.is_held]
+
     def delete(self, project: ProjectId, job_id: str) -> None:
         """Hide a job that has ended from all lists; its log and events stay until retention."""
         match = find_job(self.store, project, job_id)

@@ -168,7 +168,7 @@ def place_in_queue(store: Store, record: JobRecord) -> int | None:
     """
     if record.job.status.state is not JobState.QUEUED:
         return record.job.explanation.position if record.job.explanation else None
-    before = store.queue_position(record.uid)
+    before = None if record.is_held else store.queue_position(record.uid)
     return None if before is None else before + 1
 
 

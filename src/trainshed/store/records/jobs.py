@@ -92,6 +92,11 @@ class JobRecord:
         return resource_name(self.kind.value, job.project, job.location, job.job_id)
 
     @property
+    def is_held(self) -> bool:
+        """Whether the job waits until a user resumes it."""
+        return self.refusals < 0
+
+    @property
     def active(self) -> "Active":
         """The fields that a step needs."""
         state = self.job.status.state

@@ -88,6 +88,8 @@ class Step:
     """The seats that the engine reported for the attempt; empty keeps the stored seats."""
     refused: Explanation | None = None
     """Why the engine refused the attempt; the job waits until the engine accepts it."""
+    held: Explanation | None = None
+    """Why the job is held from now on: it waits until a user resumes it."""
     replicas: tuple[ReplicaRow, ...] | None = None
     owner: str | None = None
     """The server that reconciles the job from now on; None keeps the stored server."""
