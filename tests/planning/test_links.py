@@ -129,6 +129,13 @@ def test_other_hosts_have_the_share_of_their_own_links():
     assert all(end.calibration is measured for end in links.ends)
 
 
+def test_hosts_with_fewer_accelerators_have_the_links_of_their_machine_type():
+    measured = calibrated(TRAINING, ASSUMED, RUNS)
+    half = replace(ASSUMED, per_host=4)
+    links = links_of(measured, half, PlanRequest())
+    assert (links.host, links.calibration, links.ends) == (half, measured, ())
+
+
 def test_reducers_are_not_recommended_for_unknown_links():
     light = plan(reducers=None)
     assert rows(light) == [(8, 0), (32, 0)], "over 100 Gbit/s they make no difference"

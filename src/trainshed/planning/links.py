@@ -52,8 +52,8 @@ def measure_links(file: str | None) -> str:
 
 def links_of(calibration: Calibration, kind: HostKind, request: PlanRequest) -> HostLinks:
     """Return hosts of a kind with links that were measured or are given, else with both ends."""
-    is_measured = is_same(calibration.host, kind)
-    host = calibration.host if is_measured else kind
+    is_measured = _is_same_machine(calibration.host, kind)
+    host = _host_of(calibration.host, kind)
     given = _catalog_gbps(kind) if request.network_gbps == CATALOG else request.network_gbps
     if request.network_gbps == CATALOG and not given:
         return HostLinks(host=host, calibration=calibration, refused=_NOT_IN_CATALOG)
@@ -65,6 +65,21 @@ def links_of(calibration: Calibration, kind: HostKind, request: PlanRequest) -> 
         return HostLinks(host=host, calibration=calibration)
     ends = (_with_rate(calibration, host, rate) for rate in (SLOW_GBPS, FAST_GBPS))
     return HostLinks(host=host, calibration=calibration, ends=tuple(ends))
+
+
+def _is_same_machine(measured: HostKind, kind: HostKind) -> bool:
+    """Whether a kind is of the measured machine type, with any number of accelerators."""
+    return is_same(measured, replace(kind, per_host=measured.per_host))
+
+
+def _host_of(measured: HostKind, kind: HostKind) -> HostKind:
+    """Return the hosts to predict: the measured ones, or others with the network that they have."""
+    if is_same(measured, kind):
+        return measured
+    if not _is_same_machine(measured, kind):
+        return kind
+    gbps, is_assumed = measured.network_gbps, measured.network_assumed
+    return replace(kind, network_gbps=gbps, network_assumed=is_assumed)
 
 
 def _catalog_gbps(kind: HostKind) -> float:
