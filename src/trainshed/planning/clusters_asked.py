@@ -19,7 +19,7 @@ from trainshed.planning.scaling.posterior import Posterior, posterior
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.training import StepBatch, Strategy, divide_batch
 from trainshed.planning.sizing import STEPS, WORKERS_MIN
-from trainshed.planning.what_ifs import MEASURE, WhatIf, called, on_host
+from trainshed.planning.what_ifs import MEASURE, WhatIf, called, is_same, on_host
 
 #: The strategies whose exchanges reducers can do.
 _REDUCED = frozenset({Strategy.ALLREDUCE, Strategy.REDUCERS})
@@ -85,7 +85,7 @@ def clusters(
     if job.mixed:
         yield from _mixture(job, request, measurements)
     for host_type in dict.fromkeys((job.host_type, *job.others)):
-        for layout, is_requested in _list_layouts(job, request, host_type).items():
+        for layout, is_requested in _list_layouts(job, request, host_type, calibrations).items():
             unfit = host_type.refuse(layout.accelerators // layout.hosts)
             what_if = _what_if(job, request, measurements, layout, unfit)
             what_if = replace(what_if, is_asked=is_requested)
@@ -101,7 +101,12 @@ def _with_own_reducers(job: PlannedJob, request: PlanRequest, what_if: WhatIf) -
     yield replace(what_if, is_own=True)
 
 
-def _list_layouts(job: PlannedJob, request: PlanRequest, host_type: HostType) -> dict[Layout, bool]:
+def _list_layouts(
+    job: PlannedJob,
+    request: PlanRequest,
+    host_type: HostType,
+    calibrations: Sequence[Calibration],
+) -> dict[Layout, bool]:
     """Return the layouts on one kind of host by size, and whether the user requested each."""
     own_count = job.accelerators
     requested = frozenset(requested_layouts(host_type, request, job.hosts))
@@ -109,8 +114,19 @@ def _list_layouts(job: PlannedJob, request: PlanRequest, host_type: HostType) ->
     if own_count:
         own = job.layout if host_type == job.host_type else None
         layouts |= {own or host_type.comparable(own_count)}
+    layouts |= set(_measured_layouts(host_type, calibrations))
     ordered = sorted(layouts, key=lambda layout: (layout.accelerators, layout.hosts))
     return {layout: layout in requested for layout in ordered}
+
+
+def _measured_layouts(host_type: HostType, calibrations: Sequence[Calibration]) -> Iterator[Layout]:
+    """Yield the counts at which steps were timed on a type of host, if jobs may have them."""
+    host = host_type.host
+    for calibration in calibrations:
+        for run in timed(calibration.runs) if is_same(calibration.host, host) else ():
+            layout = Layout(host=host, accelerators=run.accelerators)
+            if layout.hosts == run.hosts and not host_type.refuse(run.accelerators // run.hosts):
+                yield layout
 
 
 def _mixture(
@@ -387,6 +403,11 @@ def _unserved(
     return None
 
 
+def can_reduce(calibration: Calibration) -> bool:
+    """Return whether reducers can do the exchange of a training."""
+    return calibration.training.strategy in _REDUCED
+
+
 def matching_reducers(job: PlannedJob, cluster: Cluster) -> int:
     """Return the fewest reducers that match the workers by the rates of data sheets.
 
@@ -405,9 +426,10 @@ def with_reducers(job: PlannedJob, what_if: WhatIf) -> Iterator[WhatIf]:
     """Yield the cluster with reducers, up to as many as match its workers."""
     cluster, calibration = what_if.cluster, what_if.calibration
     enough = matching_reducers(job, cluster)
-    can_reduce = calibration and calibration.training.strategy in _REDUCED and not cluster.reducers
     if (
-        not can_reduce
+        calibration is None
+        or not can_reduce(calibration)
+        or cluster.reducers
         or what_if.parts
         or what_if.refused
         or cluster.hosts < WORKERS_MIN

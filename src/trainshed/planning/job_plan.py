@@ -93,8 +93,8 @@ class JobPlan:
         if isinstance(option.answer, NoPrediction):
             yield _refusal(option.answer)
             return
-        if option.answer.extrapolated:
-            yield "extrapolated"
+        if option.answer.extrapolated or option.is_measured:
+            yield "measured" if option.is_measured else "extrapolated"
         if words := "; ".join(self._describe_batch(option)):
             yield words
         if option.what_if.memory and option.what_if.memory.is_tight:

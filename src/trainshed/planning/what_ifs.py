@@ -16,6 +16,7 @@ from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.prices import HourPrice, Interruptions, Machines, PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster, HostKind
+from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.posterior import Posterior
 from trainshed.planning.scaling.predict import predict
 from trainshed.planning.scaling.prediction import (
@@ -100,6 +101,20 @@ class ClusterOption:
     def cluster(self) -> Cluster:
         """The cluster for which this is the prediction."""
         return self.what_if.cluster
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether steps were timed on such a cluster, with this batch."""
+        calibration, cluster = self.what_if.calibration, self.cluster
+        if calibration is None or not is_same(calibration.host, cluster.host):
+            return False
+        usual, batch = calibration.training.batch_per_accelerator, self.what_if.batch.samples
+        return any(
+            (run.accelerators, run.hosts) == (cluster.accelerators, cluster.hosts)
+            and batch in {0.0, run.batch_per_accelerator or usual}
+            and not (cluster.reducers or self.what_if.parts)
+            for run in timed(calibration.runs)
+        )
 
     @property
     def machine_type(self) -> str:

@@ -16,6 +16,7 @@ from trainshed.cli.terminal import out, out_json
 from trainshed.planning.plan_request import PlanRequest
 
 if TYPE_CHECKING:
+    from trainshed.planning.job_plan import JobPlan
     from trainshed.planning.scaling.prediction import NoPrediction
     from trainshed.workbench.plan_job import PlanAnswer
 
@@ -86,7 +87,7 @@ def run(request: flags.Request) -> int:
 
 def _print(answer: "PlanAnswer", form: str) -> None:
     from trainshed.cli.plan.plan_tables import as_csv, as_json, table_text
-    from trainshed.planning.plan_words import head, recommendations, remarks
+    from trainshed.planning.plan_words import remarks
 
     plan = answer.plan
     if form == "json":
@@ -94,9 +95,18 @@ def _print(answer: "PlanAnswer", form: str) -> None:
     elif form == "csv":
         out(as_csv(plan).rstrip("\n"))
     else:
-        parts = [head(plan), *recommendations(plan), "", table_text(plan), ""]
+        parts = [*_top_lines(plan), "", table_text(plan), ""]
         parts += map(_sentence, answer.notes)
         out("\n".join([*parts, *remarks(plan)]))
+
+
+def _top_lines(plan: "JobPlan") -> Iterator[str]:
+    from trainshed.planning.cluster_facts import cluster_facts
+    from trainshed.planning.plan_words import head, recommendations
+
+    yield head(plan)
+    yield from recommendations(plan)
+    yield from cluster_facts(plan)
 
 
 def _sentence(note: str) -> str:
@@ -117,12 +127,11 @@ def _write_files(answer: "PlanAnswer", png: Path | None, html: Path | None) -> N
     if not (png or html):
         return
     from trainshed.cli.plan.plan_tables import cells_of
-    from trainshed.planning.plan_words import head, recommendations
     from trainshed.workbench.plan_report import write_page, write_picture
 
     plan = answer.plan
     if png:
         write_picture(png, plan, answer.calibrations)
     if html:
-        words = [head(plan), *recommendations(plan), *map(_sentence, answer.notes)]
+        words = [*_top_lines(plan), *map(_sentence, answer.notes)]
         write_page(html, plan, answer.calibrations, words, cells_of(plan))

@@ -7,6 +7,7 @@ from typing import Any, Final
 from trainshed.cli.terminal import table
 from trainshed.model.csv_text import csv_text
 from trainshed.model.texts import count_noun
+from trainshed.planning.cluster_facts import matching_forecast
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.links import FAST_GBPS, SLOW_GBPS
 from trainshed.planning.plan_words import (
@@ -137,6 +138,7 @@ def as_json(
     plan: JobPlan, calibrations: Sequence[Calibration], notes: Sequence[str]
 ) -> dict[str, Any]:
     """Return the plan as a JSON document."""
+    forecast = matching_forecast(plan)
     return {
         "text": head(plan),
         "refused": refusal(plan.refused),
@@ -150,6 +152,7 @@ def as_json(
         "notes": list(notes),
         "prices": _prices(plan),
         "own": _index(plan, plan.own),
+        "reducers": forecast.numbers if forecast else None,
         "marks": {
             "fastest": _index(plan, plan.marks.fastest),
             "cheapest": _index(plan, plan.marks.cheapest),
