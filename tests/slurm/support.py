@@ -2,16 +2,22 @@
 
 from contextlib import contextmanager
 
-from e2e.fleet import FINAL, story_text
+from e2e.fleet import FINAL, ended, output_lines, story_text
 from e2e.support import custom_job, native, prepared, serving, wait_until
 from engine_tables import compose_engine_table
-from slurm.world import options
+from slurm.world import SLEEPS, options
 
 WAITS = """\
 import os, time
 print("began", flush=True)
 while not os.path.exists({file!r}):
     time.sleep(0.05)
+"""
+#: Prints the replica's node, which its cgroup names, and the GPUs that it sees.
+WHERE = """\
+import os, re
+node = re.search("slurm_([^/]+)/", open("/proc/self/cgroup").read())[1]
+print("at", node, os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
 """
 SMALL, WHOLE_NODE = "n1-standard-4", "n1-standard-16"
 
@@ -74,3 +80,31 @@ def allocations(cluster, uids=()):
         return (ours,) if set(uids) <= {name.rpartition("-")[2] for name in ours} else None
 
     return wait_until(list_jobs, lambda: f"Slurm has shown no allocation of some of {uids}")[0]
+
+
+@contextmanager
+def gpus_taken(cluster, *nodes, count=4):
+    """Another user's jobs have GPUs of these nodes."""
+    script = cluster.folder / "sleeps"
+    script.write_text(SLEEPS)
+    flags = (f"--gres=gpu:t4:{count}", "--output=/dev/null", "--parsable")
+    jobs = [cluster.run("sbatch", *flags, f"--nodelist={node}", script).strip() for node in nodes]
+    cluster.wait_for(lambda: {*jobs} <= {*cluster.jobs_in("RUNNING")})
+    try:
+        yield
+    finally:
+        cluster.run("scancel", *jobs)
+        cluster.wait_for(lambda: not {*jobs} & {*cluster.jobs("%A")})
+
+
+def replicas_at(server, name):
+    """The node and the GPUs of each replica, by its own account; its node is that of the story."""
+    job = ended(server, name)
+    assert job["state"] == "SUCCEEDED", story_text(server, name)
+    rows = []
+    for replica in job["replicas"]:
+        (line,) = output_lines(server, name, replica["taskName"])
+        _, node, gpus = line.split(" ")
+        assert node == replica["node"], story_text(server, name)
+        rows.append((node, gpus))
+    return sorted(rows)

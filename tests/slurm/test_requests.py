@@ -6,18 +6,10 @@ import pytest
 
 from e2e import fleet
 from e2e.support import good, submit
-from slurm.support import a_job, on_cluster, waits_for
-from slurm.world import SLEEPS
+from slurm.support import WHERE, a_job, gpus_taken, on_cluster, replicas_at, waits_for
 from trainshed.lifecycle.outcome import DEADLINE_EXCEEDED
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-#: Prints the replica's node, which its cgroup names, and the GPUs that it sees.
-WHERE = """\
-import os, re
-node = re.search("slurm_([^/]+)/", open("/proc/self/cgroup").read())[1]
-print("at", node, os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
-"""
 
 
 @contextmanager
@@ -31,43 +23,7 @@ def partition(cluster, name, *limits):
         cluster.run("scontrol", "delete", f"partitionname={name}")
 
 
-@contextmanager
-def gpus_taken(cluster, *nodes, count=4):
-    """Another user's jobs have GPUs of these nodes."""
-    script = cluster.folder / "sleeps"
-    script.write_text(SLEEPS)
-    flags = (f"--gres=gpu:t4:{count}", "--output=/dev/null", "--parsable")
-    jobs = [cluster.run("sbatch", *flags, f"--nodelist={node}", script).strip() for node in nodes]
-    cluster.wait_for(lambda: {*jobs} <= {*cluster.jobs_in("RUNNING")})
-    try:
-        yield
-    finally:
-        cluster.run("scancel", *jobs)
-        cluster.wait_for(lambda: not {*jobs} & {*cluster.jobs("%A")})
-
-
-def replicas_at(server, name):
-    """The node and the GPUs of each replica, by its own account; its node is that of the story."""
-    job = fleet.ended(server, name)
-    assert job["state"] == "SUCCEEDED", fleet.story_text(server, name)
-    rows = []
-    for replica in job["replicas"]:
-        (line,) = fleet.output_lines(server, name, replica["taskName"])
-        _, node, gpus = line.split(" ")
-        assert node == replica["node"], fleet.story_text(server, name)
-        rows.append((node, gpus))
-    return sorted(rows)
-
-
-def test_replicas_with_gpus_share_the_one_free_node_and_each_sees_its_own(cluster, tmp_path):
-    free = cluster.nodes[2]
-    others = [node for node in cluster.nodes if node != free]
-    with on_cluster(cluster, tmp_path / "data") as server, gpus_taken(cluster, *others):
-        name = submit(server, a_job("gang", WHERE, gpus=1, workers=3))
-        assert replicas_at(server, name) == [(free, gpu) for gpu in "0123"]
-
-
-@pytest.mark.full  # several nodes; the test above has the one free node
+@pytest.mark.full  # several nodes; test_service has the one free node
 def test_slurm_fills_what_is_free(cluster, tmp_path):
     first, second, third, *others = cluster.nodes
     with (

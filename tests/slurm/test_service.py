@@ -11,7 +11,18 @@ from conformance.client_scripts import SDKS, python_of
 from conformance.gcloud import needs_gcloud
 from e2e import fleet
 from e2e.support import FINAL, IMAGE, custom_job, good, log_lines, ml_job, native, submit
-from slurm.support import SMALL, WHOLE_NODE, a_job, allocations, come_to, on_cluster, waits_for
+from slurm.support import (
+    SMALL,
+    WHERE,
+    WHOLE_NODE,
+    a_job,
+    allocations,
+    come_to,
+    gpus_taken,
+    on_cluster,
+    replicas_at,
+    waits_for,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -102,6 +113,14 @@ def test_a_gang_of_all_roles_finds_each_other(server, cluster):
     assert all(len(line.split("=")[1].split(",")) == 2 for line in heard[1:3])
     assert heard[3] == "heard ps 0 gpus="
     assert fleet.output_lines(server, name, "evaluator-replica-0") == ["evaluator 0 gpus="]
+
+
+def test_replicas_with_gpus_share_the_one_free_node_and_each_sees_its_own(server, cluster):
+    free = cluster.nodes[2]
+    others = [node for node in cluster.nodes if node != free]
+    with gpus_taken(cluster, *others):
+        name = submit(server, a_job("gang", WHERE, gpus=1, workers=3))
+        assert replicas_at(server, name) == [(free, gpu) for gpu in "0123"]
 
 
 def test_a_gang_waits_in_the_queue_says_why_and_is_placed_when_there_is_room(server, cluster):
