@@ -5,7 +5,7 @@ import pytest
 from engines.slurm_texts import NODES, PARTITIONS
 from trainshed.engines.base import JobNeeds
 from trainshed.engines.slurm import options, parse
-from trainshed.engines.slurm.judge import choose_excluded, choose_request, explain_refusal
+from trainshed.engines.slurm.judge import choose_excluded, choose_partitions, explain_refusal
 from trainshed.engines.slurm.nodes import ClusterState
 from trainshed.engines.slurm.shape import Need
 from trainshed.model.explanation import Reason
@@ -134,7 +134,7 @@ def test_a_cluster_that_was_never_seen_refuses_nothing():
 def test_a_job_that_sets_no_time_gets_what_the_partition_permits():
     job = needs_of(group(Role.PRIMARY, 1), running_s_max=604_800.0, sets_time=False)
     assert explain_refusal(job, CLUSTER, SHORT) is None
-    request = choose_request(job, CLUSTER, SHORT)
+    request = choose_partitions(job, CLUSTER, SHORT)
     assert (request.partition, request.grant.minutes) == ("short", 60)
     no_time = options.read({"spool": "/s", "partition": "short", "hold_s": 3600})
     assert "`grace_s` and `hold_s`" in explain_refusal(job, CLUSTER, no_time).message
@@ -147,11 +147,11 @@ def several(**settings):
 def test_of_several_partitions_one_that_can_run_the_job_is_enough():
     large = needs_of(group(Role.PRIMARY, 1, gpus=8, gpu_type="NVIDIA_H100_80GB"))
     assert explain_refusal(large, CLUSTER, several()) is None
-    assert choose_request(large, CLUSTER, several()).partition == "main"
+    assert choose_partitions(large, CLUSTER, several()).partition == "main"
     small = needs_of(group(Role.PRIMARY, 1), running_s_max=600.0)
-    assert choose_request(small, CLUSTER, several()).partition == "short,main"
+    assert choose_partitions(small, CLUSTER, several()).partition == "short,main"
     long = needs_of(group(Role.PRIMARY, 1), running_s_max=7200.0, sets_time=False)
-    assert choose_request(long, CLUSTER, several()).partition == "main"
+    assert choose_partitions(long, CLUSTER, several()).partition == "main"
 
 
 def test_of_several_partitions_each_says_why_it_cannot():
@@ -210,7 +210,7 @@ V100 = "NVIDIA_TESLA_V100"
 
 
 def word_of(cluster, *groups):
-    pool = choose_request(needs_of(*groups), cluster, MAIN).pool
+    pool = choose_partitions(needs_of(*groups), cluster, MAIN).pool
     need = Need(gpu_type=V100, gpus=groups[0].each.gpu_count)
     return pool.choose_word(need, sum(group.count for group in groups))
 
@@ -264,9 +264,9 @@ def test_features_of_nodes():
 def test_the_time_that_a_qos_permits_is_a_setting():
     limited = options.read({"spool": "/s", "time_max_s": 1800})
     job = needs_of(group(Role.PRIMARY, 1), running_s_max=604_800.0, sets_time=False)
-    assert choose_request(job, CLUSTER, limited).grant.minutes == 30
+    assert choose_partitions(job, CLUSTER, limited).grant.minutes == 30
     short = options.read({"spool": "/s", "partition": "short", "time_max_s": 7200})
-    assert choose_request(job, CLUSTER, short).grant.minutes == 60
+    assert choose_partitions(job, CLUSTER, short).grant.minutes == 60
     refusal = explain_refusal(
         needs_of(group(Role.PRIMARY, 1), running_s_max=3600.0), CLUSTER, limited
     )

@@ -23,7 +23,7 @@ from trainshed.model.roles import Role
 _MIB_PER_GB: Final = 1024
 
 
-class Request(NamedTuple):
+class PartitionChoice(NamedTuple):
     """Where a job may run, and how long."""
 
     partition: str
@@ -56,7 +56,9 @@ def explain_refusal(
     return _join([refusal for refusal in refusals if refusal is not None])
 
 
-def choose_request(needs: JobNeeds, cluster: ClusterState, options: SlurmOptions) -> Request:
+def choose_partitions(
+    needs: JobNeeds, cluster: ClusterState, options: SlurmOptions
+) -> PartitionChoice:
     """Choose the partitions that can run a job, and its time.  Raises UsageFault for its labels.
 
     The time is the largest that one of them permits; partitions that permit less are left out.  If
@@ -72,7 +74,7 @@ def choose_request(needs: JobNeeds, cluster: ClusterState, options: SlurmOptions
     minutes = float("inf") if grant.minutes is None else grant.minutes
     eligible = [row for row in eligible if _minutes_max(row[1]) >= minutes]
     names = [name for name, _ in eligible]
-    return Request(",".join(names), merge([pool for _, pool in eligible]), grant)
+    return PartitionChoice(",".join(names), merge([pool for _, pool in eligible]), grant)
 
 
 def shape_for(

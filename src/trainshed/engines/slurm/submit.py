@@ -23,7 +23,7 @@ from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.attempt_files import Placing, SpoolRecord
 from trainshed.engines.slurm.commands import SlurmAway
 from trainshed.engines.slurm.holding import KeptAllocations
-from trainshed.engines.slurm.judge import choose_request, shape_for
+from trainshed.engines.slurm.judge import choose_partitions, shape_for
 from trainshed.engines.slurm.options import SlurmOptions, list_sbatch_options, wishes_of
 from trainshed.engines.slurm.poll import Poller
 from trainshed.engines.slurm.pool import NodePool
@@ -197,11 +197,11 @@ class Submitter:
         )
         try:
             wishes = wishes_of(claim.wants, options)
-            request = choose_request(needs, cluster, options)
+            choice = choose_partitions(needs, cluster, options)
         except UsageFault as fault:
             raise EngineFault(str(fault)) from fault
         roles = [replica.role for replica in plan.replicas]
-        shape = shape_for(claim.demand, roles, request.pool, options)
+        shape = shape_for(claim.demand, roles, choice.pool, options)
         nice = wishes.get("nice") or ("" if options.nice is None else str(options.nice))
         return Submission(
             key=key,
@@ -212,12 +212,12 @@ class Submitter:
             script=self._script,
             python=options.python,
             archive=self.archive,
-            minutes=request.grant.minutes,
-            ends_s=request.grant.ends_s,
-            ends_why=request.grant.why,
-            gres_of=tuple(self._choose_gres(part, request.pool) for part in shape.parts),
+            minutes=choice.grant.minutes,
+            ends_s=choice.grant.ends_s,
+            ends_why=choice.grant.why,
+            gres_of=tuple(self._choose_gres(part, choice.pool) for part in shape.parts),
             exclude=self._choose_excluded(key, claim),
-            partition=request.partition,
+            partition=choice.partition,
             account=wishes.get("account") or options.account_of(claim.project),
             qos=wishes.get("qos") or options.qos,
             reservation=wishes.get("reservation") or options.reservation,

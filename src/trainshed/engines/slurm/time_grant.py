@@ -68,6 +68,6 @@ def _explain(partition: Partition) -> str:
         f", all that the partition {partition.name} gives a job ({partition.minutes_max} min by "
         "its MaxTime, or by `time_max_s` of the engine); submit the job again to go on from its "
         "checkpoints, or in a partition with a longer MaxTime; set scheduling.timeout "
-        "(maxRunningTime of ml_v1) to be told at submit what a partition gives: without it a job "
+        "(maxRunningTime of ml_v1) to learn at submit what a partition gives: without it a job "
         "may run for `running_days_default` of [jobs]"
     )
