@@ -24,7 +24,7 @@ GOALS: Final[Mapping[str, Measure]] = {
     **goals_seeds.GOALS,
 }
 #: Predictions of steps are made once for all of these.
-STEPS: Final = ("G1", "G2", "G3", "G4", "G5", "G6", "G7", "G11", "G12")
+STEPS: Final = ("G1", "G2", "G3", "G4", "G5", "G6", "G7", "G11", "G12", "G16")
 SHORT: Final = ("G1", "G3", "G8", "G13")
 DRY: Final = ("G8", "G13")
 WORST: Final = 10

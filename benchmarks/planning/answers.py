@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.planning.baselines import Baselines
-from benchmarks.planning.left_out import by_model, by_system
 from benchmarks.planning.questions import Question
-from benchmarks.planning.rows import Curve, Point
+from benchmarks.planning.rows import Curve, Point, by_model, by_system
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.parameters import Parameters
 from trainshed.planning.scaling.posterior import posterior
+from trainshed.planning.scaling.published import published_calibration
 from trainshed.planning.scaling.reach import Extrapolation, factors
+from trainshed.planning.scaling.training import StepBatch
 
 Fits = Mapping[str, Parameters]
 
@@ -83,6 +84,43 @@ def on_models(
         if len(models[curve.system]) > 1:
             fit = fits[by_model(curve)]
             yield from _answers(curves, replace(question, goal="G6"), fit, baselines[id(fit)])
+
+
+def from_nothing(
+    curves: Sequence[Curve], fits: Fits, pooled: Sequence[Curve] | None = None
+) -> Iterator[Answer]:
+    """Answers without any measurement: from the count of parameters and nominal links.
+
+    They are ratios of a step to that on the smallest count, on systems that no fit has seen.
+    """
+    baselines = _baselines(curves, fits, by_system, pooled)
+    for curve in curves:
+        fit = fits[by_system(curve)]
+        base, *larger = curve.points
+        targets = [point for point in larger if point.batch == base.batch]
+        if not curve.training.parameters or not targets:
+            continue
+        training = replace(curve.training, batch_per_accelerator=1.0, micro_batches=1)
+        calibration = published_calibration(training, curve.host, constants=fit)
+        estimate, one = posterior(calibration, fit), StepBatch()
+        base_s = estimate.step(base.cluster(curve.host), one)
+        rates = baselines[id(fit)].rates([base], targets)
+        for i, point in enumerate(targets):
+            cluster = point.cluster(curve.host)
+            step_s = base.step_s * estimate.step(cluster, one) / base_s
+            around = factors(estimate, calibration, cluster, one).times(step_s)
+            rate = point.accelerators * point.batch / point.step_s
+            yield Answer(
+                goal="G16",
+                curve=curve,
+                base=base,
+                point=point,
+                reach=Extrapolation.PUBLISHED,
+                step_s=step_s,
+                low_s=around.low,
+                high_s=around.high,
+                baselines={name: float(values[i]) / rate - 1 for name, values in rates.items()},
+            )
 
 
 def _baselines(

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.planning.answers import from_nothing
 from benchmarks.planning.questions import GOALS, Question
 from benchmarks.planning.rows import Curve, Point
 from benchmarks.planning.step_arrays import (
@@ -26,6 +27,7 @@ from benchmarks.planning.step_arrays import (
 )
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.parameters import SCHEMA, Parameters, parameters_from
+from trainshed.planning.scaling.reach import Extrapolation
 from trainshed.planning.scaling.training import Training
 
 #: The start values of every fit.  ``sums``, ``servers``, ``overlap_fast``, ``overlap_slow``,
@@ -127,9 +129,10 @@ def tables_of(
 ) -> Tables:
     """The same by table of the file; ``passes``: by which factors parameters are tried."""
     flat = Search(curves, questions).run(passes)
+    tables = as_tables(flat)
     return {
-        **as_tables(flat),
-        "reach": reach_in(curves, questions, flat),
+        **tables,
+        "reach": {**reach_in(curves, questions, flat), **reach_from_nothing(curves, tables)},
         "errors": errors_in(curves, questions, flat),
     }
 
@@ -178,6 +181,18 @@ def reach_in(
         if len(missed) >= _ENOUGH
         for low, high in [np.quantile(missed, _ENDS).tolist()]
     }
+
+
+def reach_from_nothing(curves: Sequence[Curve], tables: Tables) -> dict[str, list[float]]:
+    """The same for predictions without any measurement."""
+    plain = replace(as_parameters(tables), reach={Extrapolation.PUBLISHED: (-1.0, 1.0)})
+    fits = {curve.system: plain for curve in curves}
+    missed = [
+        math.log(answer.point.step_s / answer.step_s) / math.log(answer.high_s / answer.step_s)
+        for answer in from_nothing(curves, fits, curves)
+    ]
+    low, high = np.quantile(missed, _ENDS).tolist()
+    return {Extrapolation.PUBLISHED.value: [low, high]}
 
 
 class Search:

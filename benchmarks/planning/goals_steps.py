@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import at_least, at_most
-from benchmarks.planning.answers import Answer, on_models, on_systems
+from benchmarks.planning.answers import Answer, from_nothing, on_models, on_systems
 from benchmarks.planning.baselines import NAMES
 from benchmarks.planning.frame import PUBLISHED, Line
-from benchmarks.planning.left_out import GROUPS, by_model, by_system, fit_without_each
+from benchmarks.planning.left_out import GROUPS, fit_without_each
 from benchmarks.planning.questions import GOALS, questions
-from benchmarks.planning.rows import curves
+from benchmarks.planning.rows import by_model, by_system, curves
 from trainshed.planning.scaling.parameters import parameters
 from trainshed.planning.scaling.reach import Extrapolation
 
@@ -63,8 +63,10 @@ def _left_out(*, short: bool) -> list[Answer]:
     every = curves()
     selected = [q for q in questions(every) if not short or q.goal in _SHORT]
     groups = _SHORT_GROUPS if short else GROUPS
-    answers = list(on_systems(every, selected, fit_without_each(every, by_system, groups)))
+    fits = fit_without_each(every, by_system, groups)
+    answers = list(on_systems(every, selected, fits))
     if not short:
+        answers += from_nothing(every, fits)
         of_models = [question for question in selected if question.goal == "G7"]
         answers += on_models(every, of_models, fit_without_each(every, by_model, groups))
     return answers
@@ -73,9 +75,9 @@ def _left_out(*, short: bool) -> list[Answer]:
 def _kept_back(tables: Path) -> list[Answer]:
     held_back, ours, constants = curves(tables, PUBLISHED), curves(), parameters()
     selected = questions(held_back)
-    answers = list(
-        on_systems(held_back, selected, {by_system(c): constants for c in held_back}, ours)
-    )
+    of_release = {by_system(c): constants for c in held_back}
+    answers = list(on_systems(held_back, selected, of_release, ours))
+    answers += from_nothing(held_back, of_release, ours)
     of_models = [question for question in selected if question.goal == "G7"]
     fits = {by_model(c): constants for c in held_back}
     return [*answers, *on_models([*held_back, *ours], of_models, fits, ours)]

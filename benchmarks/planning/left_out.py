@@ -19,16 +19,6 @@ from trainshed.planning.scaling.parameters import Parameters
 GROUPS = 8
 
 
-def by_system(curve: Curve) -> str:
-    """Return the system of a curve."""
-    return curve.system
-
-
-def by_model(curve: Curve) -> str:
-    """Return the model of a curve."""
-    return curve.training.model
-
-
 def group_names(
     curves: Sequence[Curve], key: Callable[[Curve], str], count: int = GROUPS
 ) -> list[set[str]]:

@@ -76,6 +76,16 @@ class Curve:
         return replace(self, points=points)
 
 
+def by_system(curve: Curve) -> str:
+    """Return the system of a curve."""
+    return curve.system
+
+
+def by_model(curve: Curve) -> str:
+    """Return the model of a curve."""
+    return curve.training.model
+
+
 def curves(tables: Path = PUBLISHED, cards: Path = PUBLISHED) -> list[Curve]:
     """Every curve that may be used for goals, in the order of its files.
 

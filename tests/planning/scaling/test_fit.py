@@ -38,16 +38,16 @@ def curves_of(benchmark, families):
 
 
 def test_a_fit_sees_no_row_of_what_is_left_out(benchmark, monkeypatch):
-    left = benchmark("left_out")
+    left, rows = benchmark("left_out"), benchmark("rows")
     fitted = []
     monkeypatch.setattr(left, "fit", lambda curves, *_: fitted.append(curves) or len(fitted) - 1)
     curves = curves_of(benchmark, {"tf2017", "dle", "issues"})
-    for key in (left.by_system, left.by_model):
+    for key in (rows.by_system, rows.by_model):
         fits = left.fit_without_each(curves, key, run_fits=map)
         assert set(fits) == {key(curve) for curve in curves}
         assert all(name not in map(key, fitted[fit]) for name, fit in fits.items())
     poisoned = [wrong(curve) for curve in curves]
-    assert left.group_names(curves, left.by_system) == left.group_names(poisoned, left.by_system)
+    assert left.group_names(curves, rows.by_system) == left.group_names(poisoned, rows.by_system)
 
 
 def test_points_that_are_asked_change_no_answer(benchmark):
@@ -65,10 +65,10 @@ def test_points_that_are_asked_change_no_answer(benchmark):
 
 @pytest.mark.full
 def test_rows_that_are_left_out_change_nothing(benchmark):
-    left = benchmark("left_out")
+    left, rows = benchmark("left_out"), benchmark("rows")
     few, names = curves_of(benchmark, {"torch-ddp", "issues"}), {"v100-ib-4x100g"}
     poisoned = [wrong(curve) if curve.system in names else curve for curve in few]
-    fits = [left.fit_without(curves, left.by_system, names, (1.5,)) for curves in (few, poisoned)]
+    fits = [left.fit_without(curves, rows.by_system, names, (1.5,)) for curves in (few, poisoned)]
     assert poisoned != few
     assert fits[0] == fits[1]
 

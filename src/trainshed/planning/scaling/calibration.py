@@ -4,6 +4,7 @@
 (docs/sources/planner.md 9).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,6 +14,8 @@ from trainshed.model.texts import count_noun
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.training import StepBatch, Training
 
+#: The factor of a step of a job of which published jobs show only the size.
+STEP_FACTOR: Final = 4.0
 #: Steps are unsteady if their 90th percentile is over so many times the 10th.
 UNSTEADY: Final = 5.0
 
@@ -26,6 +29,8 @@ class RunKind(StrEnum):
     NO_EXCHANGE = "D"
     LINK = "E"
     TWO_HOSTS = "F"
+    PUBLISHED = "published"
+    """No run: a step that published jobs like this one suggest."""
     JOB = "job"
     """A whole job that ran later, whose steps are measurements as well."""
 
@@ -91,7 +96,8 @@ class Run:
     @property
     def is_unsteady(self) -> bool:
         """Whether its steps differ so much that their median says little about the next step."""
-        return self.step_s_p90 > UNSTEADY * self.step_s_p10 > 0
+        is_timed = self.kind is not RunKind.PUBLISHED
+        return is_timed and self.step_s_p90 > UNSTEADY * self.step_s_p10 > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +131,21 @@ class Calibration:
         if any(run.is_unsteady for run in self.runs):
             return 2
         return int(any(run.noisy for run in self.runs))
+
+    @property
+    def is_published(self) -> bool:
+        """Whether no step of the training itself was timed."""
+        return any(run.kind is RunKind.PUBLISHED for run in self.runs)
+
+    @property
+    def rate_factor(self) -> float:
+        """How many times faster or slower the training may be: 1 if it was timed.
+
+        Infinite if published jobs show only how it scales.
+        """
+        runs = self.of(RunKind.PUBLISHED)
+        factor = max((run.step_s_p90 / run.step_s for run in runs), default=1.0)
+        return factor if factor < STEP_FACTOR else math.inf
 
     def of(self, kind: RunKind) -> tuple[Run, ...]:
         """Return the runs of a kind."""

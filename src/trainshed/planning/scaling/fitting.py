@@ -27,7 +27,9 @@ from trainshed.planning.scaling.rates import at_batch, compute_at, rates_of, usu
 from trainshed.planning.scaling.step import INPUT_OVERLAP, Rates, StepParts, parts_of
 from trainshed.planning.scaling.training import StepBatch, Training
 
-TIMED = frozenset({RunKind.COMPUTE, RunKind.HOST, RunKind.TWO_HOSTS, RunKind.JOB})
+TIMED = frozenset(
+    {RunKind.COMPUTE, RunKind.HOST, RunKind.TWO_HOSTS, RunKind.JOB, RunKind.PUBLISHED}
+)
 #: The unknowns of a job; names as in ``calibration.Fitted``, and of their priors.
 UNKNOWNS = {
     "compute_s": "compute_s",
@@ -200,7 +202,7 @@ def _of_median(run: Run) -> float:
         return 0.0
     deviation = math.log(run.step_s_p90 / run.step_s_p10) / _TENTHS
     # the next steps differ, however many a job or an unsteady run had
-    if run.kind is RunKind.JOB or run.is_unsteady:
+    if run.kind in {RunKind.JOB, RunKind.PUBLISHED} or run.is_unsteady:
         return deviation
     return _MEDIAN * deviation / math.sqrt(run.steps)
 

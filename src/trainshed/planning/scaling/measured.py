@@ -9,7 +9,7 @@ from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.tables import Series, SystemCard, Tables
-from trainshed.planning.scaling.training import Strategy, Training
+from trainshed.planning.scaling.training import Strategy, Training, gradient_width
 
 #: Strategies by the first letters of a table's word; longer words come first.
 STRATEGIES: Final[Mapping[str, Strategy]] = {
@@ -24,8 +24,6 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "reducers": Strategy.REDUCERS,
     "dp-over-pods": Strategy.PODS,
 }
-_BYTES: Final = {"": 4.0, "fp32": 4.0, "tf32": 4.0, "amp": 3.9}
-_HALF: Final = 2.0
 _MILLION, _GIGA = 1e6, 1e9
 #: Steps outside of these seconds show a batch in another unit than the rate.
 _SHORT_S, _LONG_S = 0.005, 60.0
@@ -82,8 +80,8 @@ def training_of(series: Series, tables: Tables) -> Training | None:
         return None
     card = tables.models.get(series.model)
     parameters = series.params or (card.params * _MILLION if card else 0.0)
-    is_half = series.strategy.startswith("fsdp")
-    width = _HALF if is_half else _BYTES.get(series.precision, _HALF)
+    is_sharded = series.strategy.startswith("fsdp")
+    width = gradient_width(series.precision, Strategy.FSDP if is_sharded else strategy)
     return Training(
         model=series.model,
         parameters=parameters,

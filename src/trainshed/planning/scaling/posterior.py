@@ -58,11 +58,17 @@ class Posterior:
         without_input = parts.without_input(rates.overlap) * correction
         return smooth_maximum(without_input, parts.input, INPUT_OVERLAP)
 
-    def spread(self, cluster: Cluster, batch: StepBatch) -> float:
-        """Return the standard deviation of the logarithm of a step."""
-        slopes = _slopes(
-            self.job, self.values, lambda v: math.log(self.job.step(cluster, v, batch))
-        )
+    def spread(self, cluster: Cluster, batch: StepBatch, base: Cluster | None = None) -> float:
+        """Return the standard deviation of the logarithm of a step.
+
+        With ``base``, of the ratio of that step to one on this single accelerator.
+        """
+
+        def logarithm(values: Mapping[str, float]) -> float:
+            step_s = self.job.step(cluster, values, batch)
+            return math.log(step_s / self.job.step(base, values, batch) if base else step_s)
+
+        slopes = _slopes(self.job, self.values, logarithm)
         doublings = doublings_of(cluster.accelerators, cluster.hosts)
         alone = dot(slopes, slopes) + shared_drift(self.job.constants, doublings, doublings)
         shared = self._shared(cluster)

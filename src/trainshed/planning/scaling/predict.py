@@ -21,6 +21,8 @@ from trainshed.planning.scaling.training import StepBatch, Strategy, Training
 
 #: Predictions above these multiples of the measured counts are marked; above the last, refused.
 _FAR_ACCELERATORS, _FAR_HOSTS, _TOO_FAR = 8, 4, 64
+#: The accelerators and hosts that count as measured in published jobs.
+_PUBLISHED = (64, 8)
 #: A step is compute-bound if all other parts together take less than this share.
 _LOSS = 0.2
 _MEASURE = "measure it: trainshed plan calibrate"
@@ -63,6 +65,7 @@ def predict(
         parts_s=_terms(parts),
         extrapolated=extrapolated(calibration, cluster),
         warnings=_warnings(calibration, cluster),
+        rate_factor=calibration.rate_factor,
     )
 
 
@@ -81,6 +84,8 @@ def extrapolated(calibration: Calibration, cluster: Cluster) -> bool:
 
 
 def _largest(calibration: Calibration) -> tuple[int, int]:
+    if calibration.is_published:
+        return _PUBLISHED
     runs = timed(calibration.runs)
     return max(run.accelerators for run in runs), max(run.hosts for run in runs)
 

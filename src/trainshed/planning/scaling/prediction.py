@@ -66,6 +66,9 @@ class Prediction:
     """Seconds that each part of a step would take without the others."""
     extrapolated: bool = False
     warnings: tuple[str, ...] = ()
+    rate_factor: float = 1.0
+    """How many times faster or slower all of the job may be than the intervals say: 1 if its steps
+    were timed, infinite if only ratios are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

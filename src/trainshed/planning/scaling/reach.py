@@ -6,6 +6,7 @@ above and below, because jobs are more often slower than predicted than faster.
 
 import math
 from collections.abc import Collection
+from dataclasses import replace
 from enum import StrEnum
 
 from trainshed.planning.scaling.calibration import Calibration
@@ -38,12 +39,15 @@ class Extrapolation(StrEnum):
     FROM_HOST = "hosts from a full host"
     FROM_INSIDE = "hosts from a full host and fewer accelerators"
     FROM_ONE = "hosts from one accelerator"
+    PUBLISHED = "from published jobs"
 
 
 def factors(
     posterior: Posterior, calibration: Calibration, cluster: Cluster, batch: StepBatch
 ) -> Interval:
     """Return the factors of the predicted time that bound the 80 % interval."""
+    if calibration.is_published:
+        return _from_published(posterior, cluster, batch)
     measured = {(run.accelerators, run.hosts) for run in timed(calibration.runs)}
     target = (cluster.accelerators, cluster.hosts)
     reach = reach_of(calibration.training, calibration.host, measured, target)
@@ -53,6 +57,14 @@ def factors(
     if target in measured:
         ends = min(_REPEATED[0], ends[0]), max(_REPEATED[1], ends[1])
     return Interval(low=ends[0], point=1.0, high=ends[1])
+
+
+def _from_published(posterior: Posterior, cluster: Cluster, batch: StepBatch) -> Interval:
+    """Return the factors of the time relative to one accelerator, whose own time is unknown."""
+    one = replace(cluster, accelerators=1, hosts=1)
+    low, high = posterior.job.constants.reach.get(Extrapolation.PUBLISHED, _USUAL)
+    spread = posterior.spread(cluster, batch, base=one)
+    return Interval(low=math.exp(low * spread), point=1.0, high=math.exp(high * spread))
 
 
 def reach_of(
