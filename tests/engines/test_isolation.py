@@ -15,8 +15,8 @@ from engines.isolating import UIDS, isolation_of
 from trainshed.engines.isolation import choose, device_nodes, interpreters, landlock, users
 from trainshed.engines.isolation.choose import IsolationOptions, Machine, choose_isolation
 from trainshed.engines.isolation.modes import CALL_FAMILIES
-from trainshed.engines.isolation.mounts import PrivateFolders, write_passwd
-from trainshed.engines.isolation.view import ReplicaView
+from trainshed.engines.isolation.mounts import write_passwd
+from trainshed.engines.isolation.view import PrivateFolders, ReplicaView
 from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.launch_plan import Owner

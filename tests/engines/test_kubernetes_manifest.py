@@ -31,7 +31,7 @@ from trainshed.engines.kubernetes.manifest import (
 from trainshed.engines.kubernetes.options import PodScheduling
 from trainshed.engines.kubernetes.quantities import parse_quantity
 from trainshed.engines.kubernetes.request import choose_deadline_s, list_roles
-from trainshed.engines.warden.protocol import LAUNCHER, SECRET
+from trainshed.engines.warden.launcher_variables import LAUNCHER, SECRET
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ReplicaPlan

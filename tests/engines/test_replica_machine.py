@@ -18,8 +18,9 @@ from engines.isolating import isolation_of
 from engines.test_mounts import inside
 from trainshed.engines.environments.replica_tools import ReplicaTools
 from trainshed.engines.isolation.compose import Isolation
-from trainshed.engines.isolation.mounts import PrivateFolders, allowed, private_mounts
+from trainshed.engines.isolation.mounts import allowed, private_mounts
 from trainshed.engines.isolation.replica_machine import machine_of
+from trainshed.engines.isolation.view import PrivateFolders
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import MetricsPlan
 from trainshed.model.launch_plan import Environment, Owner

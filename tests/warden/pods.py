@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trainshed.engines.processes.secret import new_secret
 from trainshed.engines.warden import compose
-from trainshed.engines.warden.protocol import LAUNCHER, SECRET
+from trainshed.engines.warden.launcher_variables import LAUNCHER, SECRET
 from trainshed.model.launch_plan import LaunchPlan
 from warden.attempts import DEADLINE_S, KEY, Attempt, Launchers
 

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from trainshed.engines.warden import dialing
-from trainshed.engines.warden.protocol import LAUNCHER, SECRET
+from trainshed.engines.warden.launcher_variables import LAUNCHER, SECRET
 
 NAME = "ts-a-7-1-primary-0-0.ts-a-7-1"
 NOT_YET = socket.gaierror(socket.EAI_NONAME, "Name or service not known")

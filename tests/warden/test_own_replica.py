@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from trainshed.engines.base import ReplicaShape
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.processes import tree
 from trainshed.engines.supervise.leftovers import list_marked
+from trainshed.engines.warden import compose
 from trainshed.engines.warden.hold import hold_seconds
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import ContainerPlan, Environment
 from trainshed.model.roles import Role
 from warden.attempts import KEY, addresses, eventually, plan_of, replica, wardens
@@ -142,3 +145,28 @@ def test_it_runs_in_its_image_with_the_devices_of_the_node(launchers, tmp_path):
     shared = f"type=bind,source={attempt.folder.shared},target={attempt.folder.shared}"
     assert call["words"].count(shared) == 1
     assert not [word for word in call["words"] if word.startswith("{")]
+
+
+#: The most modules of Trainshed that a launcher imports for one replica.
+MODULES_MAX = 80
+#: What a launcher of one replica has no use for, each with a millisecond or more of import.
+UNUSED = {
+    "dataclasses", "inspect", "shutil", "socket", "subprocess",
+    "trainshed.engines.isolation.mounts", "trainshed.engines.warden.gang",
+    "trainshed.engines.warden.protocol", "trainshed.model.launch_plan",
+}  # fmt: skip
+
+
+def test_it_imports_little(launchers):
+    folder = launchers.folder()
+    address = addresses([ReplicaShape(Role.PRIMARY, 0)])[Role.PRIMARY, 0]
+    plan = plan_of([replica("", env={"CLUSTER_SPEC": address.text})])
+    compose.write(folder, compose.spec_of(plan, KEY, folder))
+    launchers.begin(plan_of([replica("")]), key=AttemptKey(KEY.uid, 2)).ended()  # compiles
+    command = [sys.executable, "-X", "importtime", "-I", "-S", launchers.archive]
+    words = subprocess.run(
+        [*command, "attempt", folder.path], capture_output=True, text=True, check=True
+    ).stderr
+    modules = [line.rpartition("|")[2].strip() for line in words.splitlines() if "|" in line]
+    assert not UNUSED.intersection(modules)
+    assert sum(name.startswith("trainshed") for name in modules) <= MODULES_MAX

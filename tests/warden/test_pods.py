@@ -16,7 +16,7 @@ from trainshed.engines.processes import tree
 from trainshed.engines.supervise.leftovers import list_marked
 from trainshed.engines.supervise.record.folder import ENDS_PROCESSES
 from trainshed.engines.supervise.record.observe import steps_of
-from trainshed.engines.warden.protocol import LAUNCHER, SECRET
+from trainshed.engines.warden.launcher_variables import LAUNCHER, SECRET
 from trainshed.model.launch_plan import ContainerPlan
 from trainshed.model.roles import Role
 from warden.attempts import DEADLINE_S, KEY, addresses, eventually, plan_of, replica, workers

@@ -11,7 +11,7 @@ from trainshed.engines.supervise.loop import Children, Loop
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order
 from trainshed.engines.supervise.record.spec import StepRule
 from trainshed.engines.warden import compose, teardown
-from trainshed.engines.warden.protocol import SECRET
+from trainshed.engines.warden.launcher_variables import SECRET
 from warden.attempts import KEY, plan_of, workers
 from warden.pods import free_port
 

@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 from trainshed.engines.isolation.compose import ProjectUser, give
 from trainshed.engines.isolation.enter import find_program_pid, isolate_program, list_wrappers
 from trainshed.engines.isolation.modes import LANDLOCK
-from trainshed.engines.isolation.mounts import NO_FOLDERS
-from trainshed.engines.isolation.view import Mounts, ReplicaView
+from trainshed.engines.isolation.view import NO_FOLDERS, Mounts, ReplicaView
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.variables import select_for_builders
 from trainshed.engines.supervise.short_tmp import make_short_name

@@ -40,6 +40,8 @@ def isolate_program(
         descriptors = sandbox.open_arguments(view, mounts, env)
         enter = sandbox.make_enter(descriptors, argv[0], mounts, env)
         return IsolatedProgram(sandbox.compose_argv(argv, descriptors[0]), {}, enter, descriptors)
+    if mounts.is_empty:
+        return IsolatedProgram(tuple(argv), env, None)
     from trainshed.engines.isolation import none  # noqa: PLC0415 - see above
 
     return IsolatedProgram(tuple(argv), env, none.make_enter(mounts))

@@ -30,6 +30,8 @@ CALL_FAMILIES: Final = (
 UIDS: Final = (1_900_000_000, 1_900_065_535)
 #: The name of a project's user, as programs see it.
 USER_NAME: Final = "trainshed"
+#: The folder in which programs see the buckets of their project.
+GCS: Final = "/gcs"
 
 
 def at_least(weakest: str) -> tuple[str, ...]:

@@ -14,9 +14,9 @@ import ctypes
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from trainshed.engines.isolation.modes import USER_NAME
+from trainshed.engines.isolation.modes import GCS, USER_NAME
 from trainshed.engines.isolation.mount_steps import (
     BIND,
     NEW_NAMESPACE,
@@ -31,10 +31,10 @@ from trainshed.engines.isolation.mount_steps import (
     check,
     perform,
 )
+from trainshed.engines.isolation.view import NO_FOLDERS, PrivateFolders
 from trainshed.engines.processes.tree import read
 from trainshed.engines.supervise import private_root
 
-GCS: Final = "/gcs"
 HOSTS: Final = "/etc/hosts"
 RESOLVER: Final = "/etc/resolv.conf"
 PASSWD: Final = "/etc/passwd"  # noqa: S105  # a path
@@ -47,24 +47,6 @@ _CAP_SYS_ADMIN: Final = 21
 _ROOT: Final = "root:x:0:0::/:/bin/sh"
 _STDERR: Final = 2
 _READABLE: Final = 0o644
-
-
-class PrivateFolders(NamedTuple):
-    """The root, folders and files of a replica, besides names and buckets."""
-
-    root: str = ""
-    """The folder of the attempt in which the replica's root is built; empty: no own root."""
-    folders: Sequence[Sequence[str]] = ()
-    """(folder on the machine, folder in the replica) to mount."""
-    passwd: str | None = None
-    """The file for ``/etc/passwd``."""
-    profile: str | None = None
-    """The file for ``/etc/profile``."""
-    resolver: str | None = None
-    """The file for ``/etc/resolv.conf``."""
-
-
-NO_FOLDERS: Final = PrivateFolders()
 
 
 def write_hosts(path: str, names: Iterable[Sequence[str]]) -> None:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from trainshed.engines.isolation import device_nodes, linux, seccomp
 from trainshed.engines.isolation import mounts as mounting
 from trainshed.engines.isolation.modes import USERS
-from trainshed.engines.isolation.view import IsolationFault, Mounts, ReplicaView
+from trainshed.engines.isolation.view import IsolationFault, Mounts, PrivateFolders, ReplicaView
 
 #: Folders with temporary files of all users.
 TMP: Final = ("/tmp", "/var/tmp")  # noqa: S108 - they are replaced by the job's own
@@ -98,7 +98,7 @@ def _is_open(path: str) -> bool:
     return True
 
 
-def _drop_hidden(view: ReplicaView, more: mounting.PrivateFolders) -> mounting.PrivateFolders:
+def _drop_hidden(view: ReplicaView, more: PrivateFolders) -> PrivateFolders:
     """Drop the folders that the steps of ``_list_replacements`` mount."""
     replaced = _list_replacements(view)
     return more._replace(folders=[pair for pair in more.folders if tuple(pair) not in replaced])

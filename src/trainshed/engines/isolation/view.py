@@ -2,9 +2,7 @@
 # the supervisor of an attempt imports this, and must stay small
 
 from collections.abc import Sequence
-from typing import NamedTuple, Optional
-
-from trainshed.engines.isolation.mounts import NO_FOLDERS, PrivateFolders
+from typing import Final, NamedTuple, Optional
 
 
 class ReplicaView(NamedTuple):
@@ -38,6 +36,24 @@ class ReplicaView(NamedTuple):
     """The server's TCP ports, which the replica may not bind to."""
 
 
+class PrivateFolders(NamedTuple):
+    """The root, folders and files of a replica, besides names and buckets."""
+
+    root: str = ""
+    """The folder of the attempt in which the replica's root is built; empty: no own root."""
+    folders: Sequence[Sequence[str]] = ()
+    """(folder on the machine, folder in the replica) to mount."""
+    passwd: str | None = None
+    """The file for ``/etc/passwd``."""
+    profile: str | None = None
+    """The file for ``/etc/profile``."""
+    resolver: str | None = None
+    """The file for ``/etc/resolv.conf``."""
+
+
+NO_FOLDERS: Final = PrivateFolders()
+
+
 class Mounts(NamedTuple):
     """The mounts of a replica, besides its view of the machine's files."""
 
@@ -47,6 +63,11 @@ class Mounts(NamedTuple):
     """(folder on the machine, folder in the replica)."""
     more: PrivateFolders = NO_FOLDERS
     """The replica's root, home and files of ``/etc``."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to mount."""
+        return not (self.hosts or self.binds) and self.more == NO_FOLDERS
 
 
 class IsolationFault(OSError):

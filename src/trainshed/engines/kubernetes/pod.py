@@ -14,7 +14,7 @@ from trainshed.engines.kubernetes.options import KubernetesOptions
 from trainshed.engines.kubernetes.quantities import write_memory
 from trainshed.engines.kubernetes.request import LAUNCHER_PORT, ManifestRequest, RoleRequest
 from trainshed.engines.kubernetes.tolerations import Toleration
-from trainshed.engines.warden.protocol import LAUNCHER, SECRET
+from trainshed.engines.warden.launcher_variables import LAUNCHER, SECRET
 from trainshed.model.resources import Demand, FleetPolicy
 from trainshed.model.roles import Role
 
@@ -128,7 +128,7 @@ def _compose_archive_command(request: ManifestRequest) -> list[str]:
 
 
 def _compose_address(request: ManifestRequest) -> str:
-    """Compose the address of the launcher for wardens, as in ``warden.protocol.LAUNCHER``."""
+    """Compose the address of the launcher for wardens, as in ``launcher_variables.LAUNCHER``."""
     name = names.name_of(request.installation, request.key)
     host = names.host_of(name, Role.PRIMARY, 0)
     return f"{host};{LAUNCHER_PORT};{names.dns_name_of(name, Role.PRIMARY, 0)};"

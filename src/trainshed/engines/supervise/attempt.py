@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from trainshed.engines.isolation.mounts import write_resolver
 from trainshed.engines.network.rule import RESOLVER, NetworkRule
 from trainshed.engines.processes import tree as processes
 from trainshed.engines.supervise import uri_folders
@@ -225,6 +224,8 @@ class Attempt:
         """Create the network if it does not exist; return why that failed, or an empty text."""
         try:
             if not network.is_made:
+                from trainshed.engines.isolation.mounts import write_resolver  # noqa: PLC0415 - see above
+
                 write_resolver(self._folder.resolver, RESOLVER)
                 network.make()
         except OSError as error:

@@ -1,6 +1,5 @@
 """Derives the outcome of an attempt from the exits of its replicas, by ``model.success``."""
 
-import shutil
 import signal
 from collections.abc import Sequence
 from typing import Final
@@ -53,6 +52,8 @@ def _advice_on_import(lines: Sequence[str], replica: ReplicaSpec) -> str:
     module = missing_module(lines) if replica.python else ""
     if not module:
         return ""
+    import shutil  # noqa: PLC0415 - imports the modules of all kinds of archives
+
     python = shutil.which(replica.python, path=replica.env.get("PATH")) or replica.python
     return advise(module, python, list_own_modules(folders), replica.argv)
 

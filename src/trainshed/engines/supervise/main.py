@@ -40,7 +40,7 @@ from trainshed.engines.supervise.record.folder import (
     read_file,
     sync_folder,
 )
-from trainshed.engines.supervise.record.records import Began, Ended, Record, decode
+from trainshed.engines.supervise.record.records import Began, Ended, decode_all
 from trainshed.engines.supervise.record.segments import (
     FOREGROUND_TEXT_LENGTH_MAX,
     FOREGROUND_UNREAD_MAX,
@@ -289,18 +289,10 @@ class _Supervisor:
 def _has_begun(folder: AttemptFolder) -> bool:
     """Return whether an earlier supervisor has recorded the beginning of the attempt."""
     try:
-        lines = read_file(PathBeneath.of_file(folder.records)).split(b"\n")
-        return any(isinstance(record, Began) for record in map(_parse_record, lines))
+        records = decode_all(read_file(PathBeneath.of_file(folder.records)))
+        return any(isinstance(record, Began) for record in records)
     except FileNotFoundError:
         return False
-
-
-def _parse_record(line: bytes) -> Record | None:
-    """Return the record in a line; None if the line is not a valid record."""
-    try:
-        return decode(line)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
 
 
 def _read_spec(folder: AttemptFolder, actor: str) -> tuple[AttemptSpec | None, str]:

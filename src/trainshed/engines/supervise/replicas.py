@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from trainshed.engines.isolation import mounts
 from trainshed.engines.isolation.enter import (
     IsolatedProgram,
     find_program_pid,
@@ -16,7 +15,7 @@ from trainshed.engines.isolation.enter import (
     list_wrappers,
     signal_in,
 )
-from trainshed.engines.isolation.view import Mounts, ReplicaView
+from trainshed.engines.isolation.view import NO_FOLDERS, Mounts, PrivateFolders, ReplicaView
 from trainshed.engines.processes import tree
 from trainshed.engines.supervise.helpers.stacks import Stacks
 from trainshed.engines.supervise.kernel.kill import ProcessTree
@@ -315,6 +314,8 @@ class Replicas(Gang):
     def _isolate_replica(self, replica: ReplicaSpec, folder: AttemptFolder) -> IsolatedProgram:
         """Prepare the program of a replica with its isolation and its mounts."""
         if replica.hosts and not os.path.exists(folder.hosts):
+            from trainshed.engines.isolation import mounts  # noqa: PLC0415 - few replicas need it
+
             mounts.write_hosts(folder.hosts, replica.hosts)
         private = _private_folders(replica.isolation, folder)
         if self._network is not None:
@@ -383,10 +384,12 @@ class Replicas(Gang):
             self._loop.after(0.0, self._terminate_orphans)
 
 
-def _private_folders(view: ReplicaView | None, folder: AttemptFolder) -> mounts.PrivateFolders:
+def _private_folders(view: ReplicaView | None, folder: AttemptFolder) -> PrivateFolders:
     """Return the private folders and files of a replica; write the files if they do not exist."""
     if view is None:
-        return mounts.NO_FOLDERS
+        return NO_FOLDERS
+    from trainshed.engines.isolation import mounts  # noqa: PLC0415 - few replicas need it
+
     user = view.uid and (view.uid, view.gid or view.uid)
     home = mounts.HOME if mounts.HOME in (target for _, target in view.folders) else folder.work
     if user and not os.path.exists(folder.passwd):
@@ -394,7 +397,7 @@ def _private_folders(view: ReplicaView | None, folder: AttemptFolder) -> mounts.
     has_profile = bool(view.folders) and (
         os.path.exists(folder.profile) or mounts.write_profile(folder.profile)
     )
-    return mounts.PrivateFolders(
+    return PrivateFolders(
         root=folder.root if view.folders else "",
         folders=view.folders,
         passwd=folder.passwd if user else None,

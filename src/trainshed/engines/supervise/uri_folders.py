@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from trainshed.engines.isolation import mounts
-from trainshed.engines.isolation.modes import LANDLOCK, SANDBOX, USERS
+from trainshed.engines.isolation.modes import GCS, LANDLOCK, SANDBOX, USERS
 from trainshed.engines.supervise.record.spec import AttemptSpec, ReplicaSpec
 from trainshed.files.beneath import Beneath
 
@@ -47,9 +46,15 @@ def _make_warning(bucket: str, replica: ReplicaSpec) -> str:
 def _suggest_folder(bucket: str, replica: ReplicaSpec) -> str:
     """Return text that names the bucket's folder for ``open()``; empty if there is none."""
     mode = replica.isolation.mode if replica.isolation else ""
-    has_mounts = mode in {USERS, SANDBOX} or (mode != LANDLOCK and mounts.allowed())
-    if has_mounts and any(target.startswith(f"{mounts.GCS}/") for _, target in replica.binds):
-        return f", or write to {mounts.GCS}/{bucket}/..."
+    if any(target.startswith(f"{GCS}/") for _, target in replica.binds) and _has_mounts(mode):
+        return f", or write to {GCS}/{bucket}/..."
     if "TRAINSHED_BUCKETS" in replica.env:
         return f", or write to {replica.env['TRAINSHED_BUCKETS']}/{bucket}/..."
     return ""
+
+
+def _has_mounts(mode: str) -> bool:
+    """Return whether programs of an isolation mode have the mounts of their plan."""
+    from trainshed.engines.isolation import mounts  # noqa: PLC0415 - imported before the replica started
+
+    return mode in {USERS, SANDBOX} or (mode != LANDLOCK and mounts.allowed())

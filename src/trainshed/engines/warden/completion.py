@@ -10,7 +10,7 @@ from trainshed.engines.supervise.commands import compose_command
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.spec import OWN_CONTAINER, ReplicaSpec
 from trainshed.engines.warden import program_files
-from trainshed.engines.warden.protocol import LAUNCHER
+from trainshed.engines.warden.launcher_variables import LAUNCHER
 from trainshed.model import trainer_contract
 from trainshed.model.python_word import PYTHON_WORD
 

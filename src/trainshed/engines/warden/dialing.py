@@ -12,7 +12,8 @@ from typing import Final
 
 from trainshed.engines.processes.secret import is_same
 from trainshed.engines.warden import proof
-from trainshed.engines.warden.protocol import LAUNCHER, PROVE_S, SECRET
+from trainshed.engines.warden.launcher_variables import LAUNCHER, SECRET
+from trainshed.engines.warden.protocol import PROVE_S
 
 _PAUSE_S: Final = 0.1
 _PAUSE_S_MAX: Final = 1.0

@@ -34,6 +34,7 @@ from trainshed.engines.warden.launcher_steps import (
     decide_step,
     judge_event,
 )
+from trainshed.engines.warden.launcher_variables import LAUNCHER, SECRET
 from trainshed.engines.warden.listening import WardenListener, own_addresses
 from trainshed.engines.warden.program_files import touch, write_texts
 from trainshed.engines.warden.protocol import Channel
@@ -66,7 +67,7 @@ class RemoteGang(Gang):
         self._loop = context.loop
         self._replicas: Sequence[ReplicaSpec] = context.spec.replicas
         self._names = tuple(replica.task_name for replica in self._replicas)
-        self._secret = os.environ.pop(protocol.SECRET, "") if rule.port else new_secret()
+        self._secret = os.environ.pop(SECRET, "") if rule.port else new_secret()
         self.has_commands = bool(rule.steps)
         """Whether commands of the plan start the wardens, not the cluster."""
         self.wardens = [WardenConnection(index) for index in range(len(self._replicas))]
@@ -214,7 +215,7 @@ class RemoteGang(Gang):
         """Listen for wardens, and run the commands that start them, if any."""
         port = self._rule.port
         if not proof.is_secret(self._secret):
-            self._fail(f"cannot listen for wardens: {protocol.SECRET} must have 1 to 64 bytes")
+            self._fail(f"cannot listen for wardens: {SECRET} must have 1 to 64 bytes")
             return
         try:
             self._listener = WardenListener(self._loop, self._secret, self._await_index, port)
@@ -224,7 +225,7 @@ class RemoteGang(Gang):
             return
         if self.has_commands:
             addresses = self._listener.list_addresses(self._rule.listen_variable)
-            env = {protocol.LAUNCHER: addresses, protocol.SECRET: self._secret}
+            env = {LAUNCHER: addresses, SECRET: self._secret}
             self.steps.start(self._rule.steps, env, self._context.folder.path)
         self._loop.after(self._rule.start_timeout_s, self._end_start_time)
         self._loop.after(self._ping_s, self._ping)

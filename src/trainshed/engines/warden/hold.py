@@ -23,8 +23,7 @@ from trainshed.engines.supervise.record.folder import (
     sync_folder,
     write_json,
 )
-from trainshed.engines.supervise.record.observe import AttemptRecords
-from trainshed.engines.supervise.record.records import Ended
+from trainshed.engines.supervise.record.records import Ended, decode_all
 from trainshed.files.beneath import PathBeneath
 from trainshed.model.attempt import ReplicaExit
 from trainshed.model.exit_status import SIGNAL_BASE
@@ -90,12 +89,17 @@ def rename_order(folder: AttemptFolder, name: str) -> bool:
 
 def hold_seconds(folder: AttemptFolder) -> float:
     """Return the seconds for which to keep the nodes; 0 if no attempt can follow."""
-    records = AttemptRecords()
-    records.read(folder.records)
-    if records.ended is None or not _may_be_followed(folder, records.ended):
+    ended = read_end(folder)
+    if ended is None or not _may_be_followed(folder, ended):
         return 0.0
     remote = specs.read(folder.plan).remote
     return remote.hold_s if remote is not None else 0.0
+
+
+def read_end(folder: AttemptFolder) -> Ended | None:
+    """Return the recorded end of an attempt, or None.  Raises OSError."""
+    records = decode_all(read_file(PathBeneath.of_file(folder.records)))
+    return next((record for record in records if isinstance(record, Ended)), None)
 
 
 def _may_be_followed(folder: AttemptFolder, ended: Ended) -> bool:

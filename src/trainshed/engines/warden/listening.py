@@ -63,7 +63,7 @@ class WardenListener:
         loop.on_readable(self._socket, self._accept)
 
     def list_addresses(self, variable: str) -> str:
-        """Return the launcher's addresses as text for wardens (``protocol.LAUNCHER``)."""
+        """Return the launcher's addresses as text for wardens (``launcher_variables.LAUNCHER``)."""
         port = self._socket.getsockname()[1]
         return f"{socket.gethostname()};{port};{','.join(own_addresses())};{variable}"
 

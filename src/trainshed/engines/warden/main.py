@@ -80,14 +80,13 @@ def _read_status(folder: str) -> int:
     A cluster that keeps accounts, as Slurm does, counts the batch step by this status.
     """
     from trainshed.engines.supervise.record.folder import AttemptFolder  # noqa: PLC0415 - for a launcher
-    from trainshed.engines.supervise.record.observe import AttemptRecords  # noqa: PLC0415 - for a launcher
+    from trainshed.engines.warden import hold  # noqa: PLC0415 - for a launcher
 
-    records = AttemptRecords()
     try:
-        records.read(AttemptFolder(folder).records)
+        ended = hold.read_end(AttemptFolder(folder))
     except OSError:
         return 0
-    return min(records.ended.outcome.exit_code, _STATUS_MAX) if records.ended else 0
+    return min(ended.outcome.exit_code, _STATUS_MAX) if ended else 0
 
 
 def _claim(folder: str, text: str) -> bool:

@@ -1,7 +1,7 @@
 """Reserves free ports of a node until the start of the program that will use them."""
 
 import os
-import socket
+from _socket import AF_INET, SOCK_STREAM, socket  # the module socket imports ten others
 from contextlib import suppress
 from typing import Final
 
@@ -15,7 +15,7 @@ class PortReservation:
     """Groups of neighbouring ports, which stay bound, so that no other warden can take them."""
 
     def __init__(self) -> None:
-        self._sockets: list[socket.socket] = []
+        self._sockets: list[socket] = []
 
     def take(self, width: int) -> int:
         """Bind ``width`` neighbouring ports and return the first; 0 for a width of 0.
@@ -42,12 +42,12 @@ class PortReservation:
         self._sockets = []
 
 
-def _bind_ports(first: int, width: int) -> list[socket.socket]:
+def _bind_ports(first: int, width: int) -> list[socket]:
     """Bind ``width`` ports from ``first``; return an empty list if one of them is in use."""
-    sockets: list[socket.socket] = []
+    sockets: list[socket] = []
     try:
         for port in range(first, first + width):
-            sockets.append(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+            sockets.append(socket(AF_INET, SOCK_STREAM))
             sockets[-1].bind(("", port))
     except OSError:
         for sock in sockets:

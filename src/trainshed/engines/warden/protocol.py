@@ -30,11 +30,6 @@ ENDS_PROCESSES: Final = folder.ENDS_PROCESSES
 BYTES_MAX: Final = 1 << 18
 WARDEN_FRAME_MAX: Final = 1 << 20
 LAUNCHER_FRAME_MAX: Final = 1 << 26
-#: The variable with the launcher's addresses for wardens: ``HOSTNAME;PORT;ADDRESS,...;VARIABLE``,
-#: where VARIABLE names a variable of a node that may contain an address of the first node.  An
-#: address may be a name; wardens whose own host name is HOSTNAME also try the loopback address.
-LAUNCHER: Final = "TRAINSHED_LAUNCHER"
-SECRET: Final = "TRAINSHED_LAUNCHER_SECRET"  # noqa: S105 - a name, no secret
 #: The variable of a node with the name that its cluster has for it, if the cluster sets one.
 NODE: Final = "SLURMD_NODENAME"
 #: Seconds within which the other end must send its proof.

@@ -17,7 +17,7 @@ from trainshed.engines.supervise.record.records import (
     Ready,
     Record,
     Recovered,
-    decode,
+    decode_all,
 )
 from trainshed.files.beneath import Beneath, PathBeneath
 from trainshed.model import trainer_contract
@@ -58,16 +58,9 @@ class AttemptRecords:
         whole, newline, rest = data.rpartition(b"\n")
         is_full = len(data) == _PIECE_BYTES
         self.offset += len(data) if is_full and not newline else len(data) - len(rest)
-        for line in whole.split(b"\n"):
-            self._take(line)
+        for record in decode_all(whole):
+            self.learn(record)
         return is_full
-
-    def _take(self, line: bytes) -> None:
-        try:
-            record = decode(line)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return
-        self.learn(record)
 
     def learn(self, record: Record) -> None:
         """Add one record."""

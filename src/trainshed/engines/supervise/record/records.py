@@ -6,7 +6,8 @@ cut has cut off.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, Optional, Union
 
 from trainshed.model import codec
@@ -104,3 +105,10 @@ def decode(line: bytes) -> Record:
     """Parse a line.  Raises ValueError, KeyError or TypeError if it is not a record."""
     fields = json.loads(line)
     return codec.decode(_KINDS[fields["is"]], fields)
+
+
+def decode_all(data: bytes) -> Iterator[Record]:
+    """Parse the lines of a file of records; skip lines that are not records."""
+    for line in data.split(b"\n"):
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            yield decode(line)
