@@ -330,6 +330,16 @@ def test_a_busy_machine_is_said_and_weighs_less():
     assert "other work" in prediction.warnings[-1]
 
 
+def test_a_busy_machine_may_have_slowed_a_run_by_all_that_others_used():
+    busy = replace(one(0.2), noisy=True, load=2.0)
+    widths = [
+        predict_on(calibrated(RESNET, replace(DGX, cpus=cpus), [busy]), 1, 1).step_s
+        for cpus in (2, 64)
+    ]
+    assert widths[0].high / widths[0].low > 1.5
+    assert widths[1].high / widths[1].low < 1.2
+
+
 def test_a_probe_of_the_link_that_found_nothing_says_nothing():
     probe = Run(kind=RunKind.LINK, accelerators=2, hosts=2)
     with_probe = predict_on(calibrated(RESNET, DGX, [one(0.2), probe]), 16, 2)

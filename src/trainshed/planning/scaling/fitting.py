@@ -51,6 +51,8 @@ FAR = 8
 _HALF = 2.0
 #: The factor by which a run on a busy machine is less certain.
 _NOISY = 3.0
+#: The most by which other programs can have slowed a run, as a logarithm in standard deviations.
+_SLOWED = 5.0
 #: The uncertainty of a step's time without its wait, as a share.
 _WAITED = 0.1
 #: The uncertainty of a probed link's rate, and of its latency, in logarithms.
@@ -142,13 +144,17 @@ def waits(run: Run) -> bool:
     return run.kind in TIMED and WAITS <= run.wait_share < 1
 
 
-def measurements_of(runs: Iterable[Run], noise: float) -> list[LogMeasurement]:
-    """Return the measurements of runs."""
-    return [
-        one
-        for run in runs
-        for one in _list_observations(run, noise * (_NOISY if run.noisy else 1.0))
-    ]
+def measurements_of(runs: Iterable[Run], noise: float, cpus: int) -> list[LogMeasurement]:
+    """Return the measurements of runs on a host with so many processors, 0 if unknown."""
+    return [one for run in runs for one in _list_observations(run, _noise_of(run, noise, cpus))]
+
+
+def _noise_of(run: Run, noise: float, cpus: int) -> float:
+    """Return the uncertainty of a run: programs that used all processors have slowed it."""
+    if not run.noisy:
+        return noise
+    slowed = math.log1p(run.load / cpus) / _SLOWED if cpus else 0.0
+    return max(_NOISY * noise, slowed)
 
 
 def spread_of(constants: Parameters, observations: Sequence[LogMeasurement]) -> Matrix:
@@ -229,7 +235,7 @@ def _fitted(job: HostTraining, runs: Sequence[Run]) -> Fitted:
     measured = timed(runs)
     if not measured:
         return Fitted(values=fixed)
-    observations = measurements_of(runs, job.constants.priors["noise"])
+    observations = measurements_of(runs, job.constants.priors["noise"], job.host.cpus)
     usual = {**job.usual(_compute_guess(job, measured)), **fixed}
     if part := far_fixed_part([_count_and_seconds(job.training, run) for run in measured]):
         usual["phi"] = part

@@ -91,7 +91,8 @@ def posterior(calibration: Calibration, constants: Parameters) -> Posterior:
     """Make the posterior of a calibration, which must have a compute time."""
     job = HostTraining(constants=constants, training=calibration.training, host=calibration.host)
     values = {**job.usual(1.0), **calibration.fitted.values}
-    observations = measurements_of(calibration.runs, constants.priors["noise"])
+    noise, cpus = constants.priors["noise"], calibration.host.cpus
+    observations = measurements_of(calibration.runs, noise, cpus)
     spread = spread_of(constants, observations)
     missed = [one.value - job.expected(one, values) for one in observations]
     drift = triangle(spread)
