@@ -39,7 +39,7 @@ from trainshed.store.base import StoreFault
 from trainshed.store.holdings import Holdings
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import Holding, JobRecord
-from trainshed.store.records.steps import StoredCommand
+from trainshed.store.records.steps import NewEvent, StoredCommand
 
 Compose = Callable[[JobRecord, int, SeatsOrClaim], LaunchPlan]
 
@@ -81,6 +81,8 @@ class Performer:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _delays: dict[AttemptKey, _Delay] = field(default_factory=dict, init=False)
     _cancelled: Collection[int] = field(default=(), init=False)
+    _handed_over: dict[AttemptKey, NewEvent] = field(default_factory=dict, init=False)
+    """The events of launches into engines' queues that are not confirmed yet."""
 
     def once(self) -> int:
         """Perform due commands; return how many were confirmed."""
@@ -151,7 +153,9 @@ class Performer:
         count = len(done)
         if done:
             try:
-                self.store.confirm([command.seq for command in done])
+                handed_over = {key: self._handed_over.pop(key, None) for key in _by_key(done)}
+                events = {key.uid: event for key, event in handed_over.items() if event}
+                self.store.confirm([command.seq for command in done], events)
             finally:  # also if the outcome of the commit is unknown
                 self.performed({AttemptKey(command.uid, command.attempt) for command in done})
             done.clear()
@@ -209,6 +213,8 @@ class Performer:
             if is_transient(error):
                 raise
             return self._give_up(record, held, error, server)
+        if held.claim is not None:
+            self._handed_over[key] = story.handed_over(held.claim)
         return True
 
     def _compose_plan(self, record: JobRecord, key: AttemptKey, place: SeatsOrClaim) -> LaunchPlan:

@@ -313,13 +313,12 @@ def _step(
 def _handover_step(
     job: WaitingJob, claim: Claim, chosen: ChosenEngine, owner: str, server: str
 ) -> Step:
-    """Return the step; add no event to the story of a job that an engine refused before."""
+    """Return the step; the story says that the job was handed over once the engine has it."""
     decision = decide(JobState.QUEUED, HandedOver())
     return Step(
         uid=job.uid,
         version=job.version,
         state=decision.state,
-        events=() if job.refusals else (story.handed_over(chosen),),
         commands=commands_of(JobState.QUEUED, decision),
         claim=claim,
         engine=chosen.name,
@@ -337,6 +336,7 @@ def _claim(job: WaitingJob, chosen: ChosenEngine) -> Claim:
         running_s_max=job.running_s_left,
         priority=job.priority,
         wants=chosen.wants,
+        why=chosen.why,
     )
 
 

@@ -19,7 +19,7 @@ from trainshed.model.attempt import Hang, Observation, Outcome, ReplicaExit
 from trainshed.model.explanation import Explanation
 from trainshed.model.faults import EngineFault
 from trainshed.model.reduction_report import ACHIEVED
-from trainshed.model.resources import Seat
+from trainshed.model.resources import Claim, Seat
 from trainshed.model.roles import Role
 from trainshed.model.status import JobError
 from trainshed.model.step_times import STEPS
@@ -63,13 +63,13 @@ def placed(seats: Sequence[Seat], chosen: ChosenEngine | None = None, *, how: st
     )
 
 
-def handed_over(chosen: ChosenEngine) -> NewEvent:
-    """Say that an attempt goes into the queue of an engine, and why this engine was chosen."""
-    why = f" {chosen.why.rstrip('.')}." if chosen.why else ""
+def handed_over(claim: Claim) -> NewEvent:
+    """Say that an attempt is in the queue of an engine, and why this engine was chosen."""
+    why = f" {claim.why.rstrip('.')}." if claim.why else ""
     return NewEvent(
         kind="HANDED_OVER",
-        message=f"Handed over to the queue of {chosen.name}.{why}",
-        data={"engine": chosen.name},
+        message=f"Handed over to the queue of {claim.engine}.{why}",
+        data={"engine": claim.engine},
     )
 
 

@@ -143,6 +143,8 @@ class Claim:
     """The seconds that the job may be RUNNING from now on; no limit if None."""
     priority: int = 0
     wants: Mapping[str, str] = field(default_factory=dict)
+    why: str = ""
+    """Why this engine was chosen, as a sentence; empty if there is no other."""
 
 
 #: Where an attempt will run: the seats that the server gave it, or a claim on an engine's queue.

@@ -159,7 +159,7 @@ COMMANDS_OF_SERVER = (
 )
 _ONLY = given("only", uid=BigInteger)
 _DONE = given("done", seq=BigInteger)
-CONFIRM = delete(COMMANDS).where(COMMANDS.c.seq.in_(select(_DONE.c.seq)))
+CONFIRM = delete(COMMANDS).where(COMMANDS.c.seq.in_(select(_DONE.c.seq))).returning(COMMANDS.c.uid)
 _EXPLANATIONS = given("explanations", uid=BigInteger, explanation=Text, state=Text)
 _ATTEMPT_KEYS = given("attempt_keys", uid=BigInteger, attempt=Integer)
 ENGINES = select(ATTEMPTS.c.uid, ATTEMPTS.c.attempt, ATTEMPTS.c.engine).where(
@@ -190,6 +190,9 @@ _RESUME = (
         update_ns=bindparam("now_ns", type_=BigInteger),
     )
 )
+
+
+_NONE: Mapping[int, NewEvent] = {}
 
 
 class Work:
@@ -283,10 +286,20 @@ class Work:
         parameters |= {"server": server, "most": limit}
         return [rows.command(row) for row in self._db.rows(query, **parameters)]
 
-    def confirm(self, seqs: Collection[int]) -> None:
-        """Delete commands that were performed."""
-        if seqs:
-            self._db.put(CONFIRM, done=json.dumps([[seq] for seq in seqs]))
+    def confirm(self, seqs: Collection[int], events: Mapping[int, NewEvent] = _NONE) -> None:
+        """Delete commands that were performed, and add events to jobs whose command was there.
+
+        ``events`` are by the uids of the jobs.
+        """
+        if not seqs:
+            return
+
+        def put(tx: Transaction) -> None:
+            rows = tx.connection.execute(CONFIRM, {"done": json.dumps([[seq] for seq in seqs])})
+            for uid in {row.uid for row in rows} & events.keys():
+                add_event(tx, uid, events[uid])
+
+        self._db.write(put)
 
     def engines_of(self, keys: Collection[AttemptKey]) -> Mapping[AttemptKey, str]:
         """Return the engines of attempts, empty for the first engine; omits unknown attempts."""
