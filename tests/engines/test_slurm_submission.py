@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engines import fake_slurm
 from engines.slurm_world import (
     KEY,
     NAME,
@@ -278,3 +279,26 @@ def test_a_cluster_whose_slurm_knows_no_gpus_by_task_is_asked_for_gpus_by_node(w
     words = world.slurm.called("sbatch")[-1]
     assert "--gres=gpu:t4:2" in words
     assert not [word for word in words if word.startswith("--gpus-per-task")]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "config", "steps"),
+    [
+        ("GraceTime=0", "PreemptType = preempt/partition_prio", 0),
+        ("GraceTime=60", "PreemptType = preempt/partition_prio", 1),
+        ("GraceTime=0", "PreemptType             = preempt/qos", 1),
+    ],
+)
+def test_a_single_replica_has_a_step_where_slurm_gives_notice_of_a_preemption(
+    world, monkeypatch, partitions, config, steps
+):
+    """Slurm sends that notice to steps, and not to the batch step."""
+    monkeypatch.setattr(
+        fake_slurm, "PARTITIONS", fake_slurm.PARTITIONS.replace("GraceTime=0", partitions)
+    )
+    world.slurm.config = f"{config}\n"
+    engine = world.engine()
+    eventually(engine.fleet)
+    engine.launch(KEY, plan_of(), claim())
+    plan = json.loads(Path(world.attempt().plan).read_text("utf-8"))
+    assert len(plan["remote"]["steps"]) == steps

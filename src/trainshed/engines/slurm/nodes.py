@@ -41,6 +41,14 @@ class ClusterState(NamedTuple):
             (partition for partition in self.partitions.values() if partition.is_default), None
         )
 
+    def gives_notice(self, names: str) -> bool:
+        """Return whether one of these partitions gives jobs notice of a preemption.
+
+        ``names`` are joined by commas; empty: the default partition.
+        """
+        partitions = map(self.partition, names.split(","))
+        return any(partition is not None and partition.gives_notice for partition in partitions)
+
     def nodes_of(self, partition: Partition | None) -> Sequence[SlurmNode]:
         """List the nodes of a partition; all nodes if the partition is unknown."""
         if partition is None:

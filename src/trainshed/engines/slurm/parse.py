@@ -177,6 +177,8 @@ class Partition(NamedTuple):
     """MaxMemPerCPU, in MiB; of the cluster, if the partition sets no limit."""
     memory_per_node_max: int | None = None
     """MaxMemPerNode, in MiB."""
+    gives_notice: bool = False
+    """Whether the steps of jobs get SIGTERM some time before a preemption ends them."""
 
     def limit_minutes(self, minutes_max: int | None) -> "Partition":
         """Return the partition with a limit of time, if it has none that is shorter."""
@@ -204,7 +206,13 @@ def partitions(text: str) -> Iterator[Partition]:
                 nodes_max=_parse_limit(fields.get("MaxNodes")),
                 memory_per_cpu_max=_parse_limit(fields.get("MaxMemPerCPU")),
                 memory_per_node_max=_parse_limit(fields.get("MaxMemPerNode")),
+                gives_notice=_parse_number(fields.get("GraceTime")) > 0,
             )
+
+
+def preempts_by_qos(text: str) -> bool:
+    """Return whether the grace time of a preemption is that of a QOS, by ``show config``."""
+    return bool(re.search(r"^PreemptType\s*=\s*preempt/qos\b", text, re.MULTILINE))
 
 
 def memory_per_cpu_max(text: str) -> int | None:

@@ -87,6 +87,8 @@ class Queue:
         config = self.config()
         limit = parse.memory_per_cpu_max(config)
         rows = {row.name: row.with_limit(limit) for row in partitions}
+        if parse.preempts_by_qos(config):
+            rows = {name: row._replace(gives_notice=True) for name, row in rows.items()}
         return ClusterState(nodes, rows, gres, parse.has_gpu_options(config))
 
     def submit(self, words: Sequence[str], *locks: int) -> str:

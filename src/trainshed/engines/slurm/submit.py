@@ -250,14 +250,21 @@ class Submitter:
         needs = JobNeeds(demand=claim.demand, wants=claim.wants)
         return judge.choose_excluded(tuple(lost_nodes), needs, self._poller.cluster, self._options)
 
+    def _runs_in_launcher(self, submission: Submission, plan: LaunchPlan) -> bool:
+        """Return whether the launcher itself runs the only replica, without a step.
+
+        Slurm gives notice of a preemption to steps alone, not to the batch step.
+        """
+        gives_notice = self._poller.cluster.gives_notice(submission.partition)
+        return len(plan.replicas) == 1 and not gives_notice
+
     def _compose_spec(self, submission: Submission, plan: LaunchPlan) -> AttemptSpec:
         options = self._options
         return compose.spec_of(
             plan,
             submission.key,
             self._spool.folder_on_nodes(submission.key),
-            # the launcher itself runs a single replica
-            steps=script.steps(submission) if len(plan.replicas) > 1 else (),
+            steps=() if self._runs_in_launcher(submission, plan) else script.steps(submission),
             prepare=script.prepare_words(submission),
             grace_s=options.grace_s,
             hang=HangRule(after_s=options.hang_s, stacks=options.hang_stacks),
