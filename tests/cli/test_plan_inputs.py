@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from cli.planned import IMAGE, ML, calibration_file, job_document, refused_field
-from planning.test_what_ifs import CALIBRATION, HOST, TRAINING
+from planning.test_what_ifs import CALIBRATION, HOST, RUNS, TRAINING
 from trainshed.planning.scaling.calibration_file import written as calibration_text
+from trainshed.planning.scaling.fitting import calibrated
 from trainshed.workbench.trainer_digest import trainer_digest
 
 SERIES = """
@@ -215,3 +216,27 @@ def test_a_dry_run_beside_a_calibration_of_another_machine_says_why_there_is_no_
     assert run.code == 0, run.err
     message = "No plan: CPU of n1-standard-4 was measured, not CPU of n1-standard-8."
     assert (run.out + run.err).count(message) == 1
+
+
+def test_unknown_links_are_measured_or_given_before_anything_is_recommended(plan, written):
+    one_host = calibrated(TRAINING, replace(HOST, network_gbps=0.0), RUNS[:2])
+    file = written("one_host.toml", calibration_text(one_host))
+    words = ("--what-if", "hosts=1,8", "--reducers", "0")
+    run = plan(*words, calibration=file)
+    assert run.code == 0, run.err
+    assert "measure them: trainshed plan calibrate --on-server job.json --hosts 1,2" in run.out
+    document = plan(*words, "--format", "json", calibration=file).json
+    assert [option["links_gbps"] for option in document["options"]] == [None, [1, 100], [1, 100]]
+    assert document["options"][2]["speedup"]["point"] is None
+    assert document["marks"] == {"fastest": None, "cheapest": 0, "knee": None, "meets": None}
+    assert document["unknown_marks"]["fastest"]["fast"] == 2
+    for flags in (("--network-gbps", "10"), ("--stream-gbps", "9"), ("--network-gbps", "catalog")):
+        given = plan(*words, *flags, "--format", "json", calibration=file).json
+        assert given["unknown_marks"] == {}
+        assert given["marks"]["fastest"] is not None
+    late = plan("--deadline", "2h", "--target", "samples=1e8", *words, calibration=file)
+    assert late.code == 3
+    command = "trainshed plan calibrate --on-server job.json --hosts 1,2"
+    assert late.err.startswith(f"error: no plan; run: {command}\n  network-gbps: whether")
+    slow = ("--network-gbps", "1", "--stream-gbps", "2")
+    assert "--stream-gbps must be at most --network-gbps, 1.0" in plan(*words, *slow).err

@@ -110,7 +110,7 @@ def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
         answer = option.answer
         command = next_command(answer, plan.request)
         parts = [
-            f"run: {command}" if command else "",
+            f"no prediction; run: {command}" if command else "no prediction",
             _bounds(option),
             f"{answer.field}: {answer.message}",
             f"accepted: {answer.accepted}",
