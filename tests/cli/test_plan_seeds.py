@@ -6,12 +6,14 @@ import pytest
 
 SPEEDUPS = """
 [[series]]
-id = "bert"
+id = "speed-ups"
 strategy = "allreduce"
 metric = "times one GPU"
 batch_per_acc = 1
-points = [[1, 1, 1.0], [512, 64, 46.5]]
-"""
+points = """
+BERT = SPEEDUPS + "[[1, 1, 1.0], [512, 64, 46.5]]"
+ALEXNET = SPEEDUPS + "[[1, 1, 1.0], [2, 1, 1.7], [4, 1, 3.5], [8, 1, 6.2]]"
+TPUS = SPEEDUPS + f"[[1, 1, 1.0], [1024, 128, {256 / 2.2}]]"
 #: ResNet-50 on ImageNet: 29 h for 90 epochs on one host with 8 P100.
 HOURS = """
 [[series]]
@@ -39,7 +41,7 @@ gbytes = 80
 """
 DEVICES = {"acceleratorConfig": {"type": "NVIDIA_TESLA_V100", "count": 8}}
 EXAMPLE = {"scaleTier": "CUSTOM", "region": "us-central1", "masterType": "n1-highmem-96",
-           "workerType": "n1-highmem-96", "workerCount": 4, "masterConfig": DEVICES,
+           "workerType": "n1-highmem-96", "masterConfig": DEVICES,
            "workerConfig": DEVICES}  # fmt: skip
 
 
@@ -58,7 +60,7 @@ def options(trainshed, written):
 
 
 def test_46_times_on_512_is_a_fixed_share_with_a_limit_and_no_knee_beyond(options):
-    document, by_count = options(SPEEDUPS, "--what-if", "gpus=2,64,1024")
+    document, by_count = options(BERT, "--what-if", "gpus=2,64,1024")
     assert list(by_count) == [1, 2, 64, 512, 1024], "measured counts are rows as well"
     assert "measured" in by_count[512]["notes"]
     speedups = [option["samples_per_s"]["point"] for option in by_count.values()]
@@ -80,10 +82,26 @@ def test_29_hours_on_8_are_one_hour_on_256(options):
     assert 0.95 <= hours["point"] <= 1.10
 
 
-def test_five_hosts_of_100_gbit_need_16_reducers(trainshed, written):
-    file = written("config.yaml", json.dumps({"trainingInput": EXAMPLE}))
+def test_a_step_that_gains_more_than_the_count_is_named_and_no_count_is_refused(options):
+    document, by_count = options(ALEXNET, "--what-if", "gpus=1")
+    for count, speedup in ((1, 1.0), (2, 1.7), (4, 3.5), (8, 6.2)):
+        assert by_count[count]["samples_per_s"]["point"] == pytest.approx(speedup, rel=0.06)
+    assert any("from 2 to 4 accelerators throughput grows" in note for note in document["notes"])
+
+
+def test_116_times_on_1024_is_an_efficiency_of_11_percent(options):
+    _, by_count = options(TPUS, "--what-if", "gpus=1024")
+    assert by_count[1024]["efficiency"]["point"] == pytest.approx(0.1136, abs=0.005)
+
+
+@pytest.mark.parametrize(("hosts", "reducers"), [(5, 16), (8, 25)])
+def test_hosts_of_100_gbit_need_reducers_of_as_many_gbit(trainshed, written, hosts, reducers):
+    job = {"trainingInput": {**EXAMPLE, "workerCount": hosts - 1}}
+    file = written("config.yaml", json.dumps(job))
     run = trainshed("plan", file)
     assert run.code == 3, "nothing was measured"
-    assert "reducers  16 reducers of n1-highcpu-16 carry 512 Gbit/s, the workers 500" in run.out
-    assert "price     40 GPUs: " in run.out
-    assert trainshed("plan", file, "--format", "json").json["reducers"]["sufficient"] == 16
+    assert f"reducers  {reducers} reducers of n1-highcpu-16 carry" in run.out
+    assert f"the workers {100 * hosts}: the exchange is predicted at" in run.out
+    assert f"price     {8 * hosts} GPUs: " in run.out
+    document = trainshed("plan", file, "--format", "json").json
+    assert document["reducers"]["sufficient"] == reducers

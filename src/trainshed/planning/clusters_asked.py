@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from trainshed.catalog.machines import reducers_needed
-from trainshed.model.texts import count_noun
+from trainshed.planning.cluster_refusals import can_reduce, refuse_cluster, refuse_host
 from trainshed.planning.layouts import HostType, Layout, requested_layouts, usual_layouts
 from trainshed.planning.links import HostLinks, links_of
 from trainshed.planning.memory import MemoryUse, memory_use
 from trainshed.planning.plan_request import BatchRule, PlanRequest
+from trainshed.planning.planned_jobs import PlannedJob
 from trainshed.planning.prices import Machines
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster, HostKind
@@ -17,64 +18,9 @@ from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.parameters import parameters
 from trainshed.planning.scaling.posterior import Posterior, posterior
 from trainshed.planning.scaling.prediction import NoPrediction
-from trainshed.planning.scaling.training import StepBatch, Strategy, divide_batch
+from trainshed.planning.scaling.training import StepBatch, divide_batch
 from trainshed.planning.sizing import STEPS, WORKERS_MIN
-from trainshed.planning.what_ifs import MEASURE, WhatIf, called, is_same, on_host
-
-#: The strategies whose exchanges reducers can do.
-_REDUCED = frozenset({Strategy.ALLREDUCE, Strategy.REDUCERS})
-_SERVED = frozenset({Strategy.PS_DISTRIBUTED, Strategy.PS_NAIVE})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Helpers:
-    """Machines that help the workers: reducers or parameter servers."""
-
-    machine_type: str = ""
-    gbps: float = 0.0
-    count: int = 0
-    named: str = ""
-    """The field of the job's file that has the count."""
-
-    def machines(self, count: int) -> tuple[Machines, ...]:
-        """Return ``count`` of these machines, for prices."""
-        return (Machines(count=count, machine_type=self.machine_type),) if count else ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedJob:
-    """A job by its file, or by its calibration."""
-
-    host_type: HostType
-    hosts: int = 0
-    """0 if no file gives the count."""
-    mixed: tuple[tuple[HostKind, int], ...] = ()
-    """The kinds and counts of its hosts if they differ; ``host_type`` is the first kind."""
-    reducers: Helpers
-    servers: Helpers = field(default_factory=Helpers)
-    others: tuple[HostType, ...] = ()
-    """Other hosts to compare."""
-    paid: tuple[Machines, ...] = ()
-    """Other machines to pay for: an evaluator."""
-
-    @property
-    def host(self) -> HostKind:
-        """The kind of its hosts."""
-        return self.host_type.host
-
-    @property
-    def accelerators(self) -> int:
-        """The accelerators of all its hosts; 0 if no file gives the count."""
-        if self.mixed:
-            return sum(kind.per_host * count for kind, count in self.mixed)
-        return self.hosts * self.host.per_host
-
-    @property
-    def layout(self) -> Layout | None:
-        """Its own hosts; None if no file gives their count, or if they differ."""
-        if self.mixed or not self.hosts:
-            return None
-        return Layout(host=self.host, accelerators=self.accelerators)
+from trainshed.planning.what_ifs import WhatIf, is_same, on_host
 
 
 def clusters(
@@ -177,7 +123,7 @@ class _Measurements:
 
     def refuse(self, kind: HostKind) -> NoPrediction | None:
         """Return why a kind of host was not measured; None without any measurement."""
-        return _unmeasured(self._calibrations, kind)
+        return refuse_host(self._calibrations, kind)
 
 
 def _at_end(
@@ -212,18 +158,6 @@ def _memory(request: PlanRequest, what_if: WhatIf, available: float) -> MemoryUs
     return memory_use(what_if.calibration, what_if.cluster, what_if.batch, available)
 
 
-def _unmeasured(calibrations: Sequence[Calibration], kind: HostKind) -> NoPrediction | None:
-    """Return why a kind of host was not measured; None without any measurement."""
-    measured = dict.fromkeys(called(calibration.host) for calibration in calibrations)
-    if not measured:
-        return None
-    return NoPrediction(
-        field="calibration",
-        message=f"{' and '.join(measured)} was measured, not {called(kind)}",
-        accepted=f"{' or '.join(measured)}; or {MEASURE}",
-    )
-
-
 def _make_posterior(calibration: Calibration | None) -> Posterior | None:
     if calibration is None or "compute_s" not in calibration.fitted.values:
         return None
@@ -239,7 +173,7 @@ def _what_if(
 ) -> WhatIf:
     (links, host_posterior), *ends = measurements.find(layout.host)
     calibration, crosses = links.calibration, layout.hosts > 1
-    servers = _servers(job, request)
+    servers = job.server_count(request)
     reducers = request.reducers or 0
     cluster = Cluster(
         host=links.host,
@@ -259,10 +193,7 @@ def _what_if(
         unmeasured=None if calibration else measurements.refuse(layout.host),
         batch=batch,
         is_divided=request.batch is BatchRule.KEEP_GLOBAL,
-        refused=_refused(request, calibration, cluster, batch)
-        or _undivided(job, request, calibration, layout.accelerators)
-        or _unserved(job, request, calibration)
-        or unfit,
+        refused=refuse_cluster(job, request, calibration, cluster, batch) or unfit,
     )
     available = layout.host.memory_bytes or cluster.host.memory_bytes
     memory = _memory(request, what_if, available)
@@ -270,11 +201,6 @@ def _what_if(
     what_if = replace(what_if, memory=memory, refused=what_if.refused or unknown)
     at_ends = (_at_end(job, what_if, *end) for end in ends if crosses)
     return replace(what_if, ends=tuple(at_ends))
-
-
-def _servers(job: PlannedJob, request: PlanRequest) -> int:
-    """Return the requested parameter servers, else the job's."""
-    return job.servers.count if request.servers is None else request.servers
 
 
 def _machines(job: PlannedJob, cluster: Cluster) -> tuple[Machines, ...]:
@@ -290,13 +216,6 @@ def _machines(job: PlannedJob, cluster: Cluster) -> tuple[Machines, ...]:
     return (workers, *helpers, *job.paid)
 
 
-def global_batch(job: PlannedJob, calibration: Calibration) -> float:
-    """Return the samples in a step of the job; without a file, in a step of the smallest run."""
-    counts = [run.accelerators for run in calibration.runs] or [1]
-    accelerators = job.accelerators or min(counts)
-    return accelerators * calibration.training.batch_per_accelerator
-
-
 def _batch(
     job: PlannedJob, request: PlanRequest, calibration: Calibration | None, accelerators: int
 ) -> StepBatch:
@@ -307,105 +226,8 @@ def _batch(
         return StepBatch(
             samples=training.batch_per_accelerator, micro_batches=training.micro_batches
         )
-    samples = global_batch(job, calibration) / accelerators
+    samples = job.global_batch(calibration) / accelerators
     return divide_batch(training, samples, request.largest_batch)
-
-
-def _undivided(
-    job: PlannedJob, request: PlanRequest, calibration: Calibration | None, accelerators: int
-) -> NoPrediction | None:
-    """Return why a step's samples cannot be divided among so many accelerators."""
-    if calibration is None or request.batch is BatchRule.KEEP_LOCAL:
-        return None
-    samples = global_batch(job, calibration)
-    if accelerators <= samples or calibration.training.batch_per_accelerator % 1:
-        return None
-    return NoPrediction(
-        field="batch",
-        message=f"a step has {samples:,.12g} samples, fewer than the {accelerators} accelerators",
-        accepted=f"at most {samples:,.12g} accelerators, or --batch keep-local",
-    )
-
-
-def _refused(
-    request: PlanRequest, calibration: Calibration | None, cluster: Cluster, batch: StepBatch
-) -> NoPrediction | None:
-    n, hosts, copies = cluster.accelerators, cluster.hosts, request.model_parallel
-    if n % hosts:
-        return NoPrediction(
-            field="gpus",
-            message=f"{n} do not divide evenly over {hosts} hosts",
-            accepted="the same number on each host",
-        )
-    requested = next(iter(request.counts("model-parallel")), copies)
-    if requested != copies:
-        return NoPrediction(
-            field="model-parallel",
-            message=f"{requested} accelerators for one model were not measured, {copies} were",
-            accepted=f"{copies}; only copies of the model are added",
-        )
-    if unheld := _unheld(calibration, copies):
-        return unheld
-    if n % copies:
-        return NoPrediction(
-            field="gpus",
-            message=f"{n} is not a multiple of the {copies} accelerators that hold one model",
-            accepted=f"multiples of {copies}",
-        )
-    micro_batch = batch.samples / max(1, batch.micro_batches)
-    if micro_batch > request.largest_batch:
-        return NoPrediction(
-            field="batch",
-            message=f"{micro_batch:,.12g} samples on one accelerator; at most "
-            f"{request.largest_batch:,.12g} fit",
-            accepted="a calibration with a smaller batch, or --batch keep-global",
-        )
-    return None
-
-
-def _unheld(calibration: Calibration | None, copies: int) -> NoPrediction | None:
-    """Return why a copy of the model on so many accelerators was not measured."""
-    counts = {run.accelerators for run in timed(calibration.runs)} if calibration else set()
-    least = min(counts, default=copies)
-    if least % copies == 0:
-        return None
-    return NoPrediction(
-        field="model-parallel",
-        message=f"{count_noun(least, 'accelerator')} trained in the measurement, which is not a "
-        f"multiple of the {copies} that hold one model",
-        accepted=f"{_divisors(least)}; or a calibration whose runs have multiples of {copies}",
-    )
-
-
-def _divisors(count: int) -> str:
-    return " or ".join(f"{divisor}" for divisor in range(1, count + 1) if count % divisor == 0)
-
-
-def _unserved(
-    job: PlannedJob, request: PlanRequest, calibration: Calibration | None
-) -> NoPrediction | None:
-    if calibration is None:
-        return None
-    strategy = calibration.training.strategy
-    if _servers(job, request) and strategy not in _SERVED:
-        of_file = job.servers.named if request.servers is None else ""
-        return NoPrediction(
-            field=of_file or "parameter-servers",
-            message=f"the training exchanges by {strategy.value}, and has no parameter servers",
-            accepted="--parameter-servers 0, or a calibration of a training with them",
-        )
-    if request.reducers and strategy not in _REDUCED:
-        return NoPrediction(
-            field="reducers",
-            message=f"the training exchanges by {strategy.value}, which reducers do not serve",
-            accepted="0, or a training that exchanges by allreduce",
-        )
-    return None
-
-
-def can_reduce(calibration: Calibration) -> bool:
-    """Return whether reducers can do the exchange of a training."""
-    return calibration.training.strategy in _REDUCED
 
 
 def matching_reducers(job: PlannedJob, cluster: Cluster) -> int:

@@ -4,14 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from trainshed.model.texts import count_noun
-from trainshed.planning.clusters_asked import (
-    PlannedJob,
-    clusters,
-    matching_reducers,
-    with_reducers,
-)
+from trainshed.planning.clusters_asked import clusters, matching_reducers, with_reducers
 from trainshed.planning.links import UNKNOWN_LINKS, measure_links
 from trainshed.planning.plan_request import PlanRequest
+from trainshed.planning.planned_jobs import PlannedJob
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.prediction import NoPrediction

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from trainshed.planning.clusters_asked import PlannedJob
 from trainshed.planning.job_plan import JobPlan, plan_of
 from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.plan_words import head, limited_by, noun
+from trainshed.planning.planned_jobs import PlannedJob
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.input_bound import InputBound, find_input_bound

@@ -7,8 +7,8 @@ from typing import Final
 
 from trainshed.catalog.machines import egress_gbps, known_machines, recommended_reducer
 from trainshed.model.faults import UsageFault
-from trainshed.planning.clusters_asked import Helpers, PlannedJob
 from trainshed.planning.host_kinds import measured_host_type
+from trainshed.planning.planned_jobs import Helpers, PlannedJob
 from trainshed.planning.prices import OwnPrices, own_prices
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read as read_calibration_text

@@ -6,10 +6,10 @@ from typing import Final
 
 from trainshed.catalog.catalog import Catalog
 from trainshed.model.faults import UsageFault
-from trainshed.planning.clusters_asked import PlannedJob, global_batch
 from trainshed.planning.job_plan import JobPlan, plan_of
 from trainshed.planning.layouts import HostType
 from trainshed.planning.plan_request import BatchRule, PlanRequest
+from trainshed.planning.planned_jobs import PlannedJob
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.prediction import NoPrediction
@@ -112,7 +112,7 @@ def _work(
         calibration.training.asynchronous for calibration in calibrations
     ):
         raise NotPlannable(_NO_RECIPE)
-    batch = global_batch(job, calibrations[0]) if calibrations else 1.0
+    batch = job.global_batch(calibrations[0]) if calibrations else 1.0
     kind, count = request.target or ("steps", _STEPS)
     samples_per_unit = {"samples": 1.0, "epochs": request.epoch_samples, "steps": batch}[kind]
     words = f"for {count:,.0f} steps of {batch:,.12g} samples"

@@ -17,10 +17,9 @@ from trainshed.model.faults import Fault, Field, FieldPath, UsageFault
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.texts import join_or
-from trainshed.planning.clusters_asked import PlannedJob
 from trainshed.planning.host_kinds import CPU, host_kind, host_type_of
 from trainshed.planning.layouts import HostType
-from trainshed.planning.planned_jobs import planned_job, trainers_of
+from trainshed.planning.planned_jobs import PlannedJob, planned_job, trainers_of
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.stack import module_of

@@ -7,8 +7,7 @@ from pathlib import Path
 from trainshed.catalog.open import catalog_for
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import JobSpec
-from trainshed.planning.clusters_asked import PlannedJob
-from trainshed.planning.planned_jobs import planned_job, trainers_of
+from trainshed.planning.planned_jobs import PlannedJob, planned_job, trainers_of
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.submit_note import submit_note

@@ -6,9 +6,8 @@ from typing import Final
 
 from trainshed.catalog.catalog import Catalog
 from trainshed.model.bounded import BoundedDict
-from trainshed.planning.clusters_asked import PlannedJob
 from trainshed.planning.job_runs import trainer_key
-from trainshed.planning.planned_jobs import planned_job
+from trainshed.planning.planned_jobs import PlannedJob, planned_job
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration_file import read
 from trainshed.planning.submit_note import SubmitNote, submit_note
