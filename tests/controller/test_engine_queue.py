@@ -128,6 +128,24 @@ def test_an_engine_that_is_away_gets_nothing_and_loses_nothing(queue_world):
     assert world.state(uid) is S.RUNNING
 
 
+def test_an_engine_that_answers_again_gets_what_waited_for_it_at_once(queue_world):
+    world = queue_world(script=runs(None))
+    controller = world.controller()
+    uid = world.submit()
+    controller.schedule_once()
+    world.engine.unreachable = True
+    for _ in range(200):  # the pauses between two tries grow to a minute
+        controller.perform_once()
+        world.clock.s += 1
+    assert world.state(uid) is S.ENQUEUED
+    assert world.engine.started == {}
+    world.engine.unreachable = False
+    go(controller, 2)
+    assert world.state(uid) is S.RUNNING
+    assert world.story(uid).count("ENGINE_RETRIED") == 1
+    assert world.engine.violations == []
+
+
 @pytest.mark.parametrize("is_enqueued", [True, False])
 def test_what_a_person_stops_in_the_cluster_is_held_until_it_is_resumed(
     queue_world, *, is_enqueued

@@ -62,6 +62,8 @@ _ByKey = Mapping[AttemptKey, _Commands]
 class _Delay:
     tries: int
     until: float
+    away_from: str | None = None
+    """The engine that did not answer, after whose next answer the command is tried at once."""
 
 
 @dataclass(eq=False)
@@ -147,7 +149,9 @@ class Performer:
 
     def _is_delayed(self, key: AttemptKey) -> bool:
         delay = self._delays.get(key)
-        return delay is not None and self.monotonic() < delay.until
+        if delay is None or self.monotonic() >= delay.until:
+            return False
+        return delay.away_from is None or self.engines.check_health(delay.away_from) is not None
 
     def _confirm(self, done: list[StoredCommand]) -> int:
         count = len(done)
@@ -250,8 +254,13 @@ class Performer:
         if tries == 1 and is_transient(error):
             self._explain_unavailable(key, error)
         with self._lock:
-            self._delays[key] = _Delay(tries, self.monotonic() + pause)
+            self._delays[key] = _Delay(tries, self.monotonic() + pause, self._find_away(key))
         return False
+
+    def _find_away(self, key: AttemptKey) -> str | None:
+        """Return the engine of an attempt if it does not answer; None if it does."""
+        name = self.engines.name_of(key)
+        return None if self.engines.check_health(name) is None else name
 
     def _explain_unavailable(self, key: AttemptKey, error: Exception) -> None:
         """Store that a job waits because its engine is unavailable."""
