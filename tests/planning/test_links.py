@@ -66,7 +66,7 @@ def test_unknown_links_give_the_range_of_slow_and_fast_ones_and_no_recommendatio
 
 
 def test_without_a_file_iperf3_measures_links():
-    assert "measure them: iperf3 -c HOST" in head(plan())
+    assert "measure them for --stream-gbps: iperf3 -c HOST" in head(plan())
 
 
 @pytest.mark.parametrize(
@@ -163,6 +163,9 @@ def test_notes_say_what_holds_with_any_links():
     calibration = calibrated(TRAINING, ASSUMED, ONE_HOST)
     job = replace(JOB, host_type=HostType(host=ASSUMED), hosts=8)
     assert submit_note(calibration, job, PRICES) is None, "it may scale well"
+    requested = submit_note(calibration, job, PRICES, says_unknown=True)
+    assert "the links between hosts were not measured" in requested.message
+    assert "% efficiency" not in requested.message
     heavy = calibrated(HEAVY, ASSUMED, ONE_HOST)
     note = submit_note(heavy, job, PRICES)
     assert re.search(r"That is \d to \d+ % efficiency\.", note.message), note.message

@@ -118,9 +118,10 @@ def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
         return f"{name}: {'; '.join(filter(None, parts))}"
     parts = [f"{name}: {_times(option)}, {_how_long(plan, option)}, {price_words(plan, option)}"]
     if option.ends:
+        file = plan.request.file
         parts.append(
             f"the links between hosts were not measured, {SLOW_GBPS:g} to {FAST_GBPS:g} Gbit/s are "
-            f"assumed; measure them: {measure_links(plan.request.file)}"
+            f"assumed; measure them{'' if file else ' for --stream-gbps'}: {measure_links(file)}"
         )
     parts.append(f"limited by {limited_by(option)}")
     parts += (*plan.warnings, *option.answer.warnings)

@@ -34,10 +34,14 @@ class SubmitNote:
     numbers: Mapping[str, object] = field(default_factory=dict)
 
 
-def submit_note(calibration: Calibration, job: PlannedJob, prices: PriceList) -> SubmitNote | None:
+def submit_note(
+    calibration: Calibration, job: PlannedJob, prices: PriceList, *, says_unknown: bool = False
+) -> SubmitNote | None:
     """Return the note on a job; None if there is nothing to improve.
 
-    The note leaves out the gain of reducers, which ``reduction_forecast`` reports.
+    The note leaves out the gain of reducers, which ``reduction_forecast`` reports.  With
+    ``says_unknown`` it also says that unknown links decide whether the job scales badly: a caller
+    that gave a calibration would read silence as an answer.
     """
     if job.layout is None:
         return None
@@ -46,6 +50,9 @@ def submit_note(calibration: Calibration, job: PlannedJob, prices: PriceList) ->
     if prediction is None or not plan.own.what_if.is_own:
         return None
     sentences = list(_list_sentences(calibration, plan, prediction))
+    efficiency = _efficiency(plan)
+    if says_unknown and min(efficiency) < LOW_EFFICIENCY <= max(efficiency):
+        sentences.insert(0, f"{head(plan)}.")
     if not sentences:
         return None
     return SubmitNote(message=" ".join(sentences), numbers=_numbers(plan, prediction))

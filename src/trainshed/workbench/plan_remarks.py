@@ -37,7 +37,8 @@ def plan_remarks(file: Path, package_path: Path | None, spec: JobSpec) -> Iterat
     if on_host([calibration], job.host) is None:
         yield f"No plan: {called(calibration.host)} was measured, not {called(job.host)}."
         return
-    if note := submit_note(calibration, job, PriceList(region=spec.region)):
+    prices = PriceList(region=spec.region)
+    if note := submit_note(calibration, job, prices, says_unknown=True):
         warnings = (
             f"{warning[0].upper()}{warning[1:]}." for warning in check_hosts([calibration], job)
         )
