@@ -20,7 +20,7 @@ from engines.slurm_world import (
     until,
     world,
 )
-from trainshed.engines.slurm import poll
+from trainshed.engines.slurm import orders, poll
 from trainshed.engines.slurm.commands import CommandResult
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.explanation import Reason
@@ -180,6 +180,39 @@ def test_at_rest_slurm_is_asked_seldom(world):
     engine.observe([KEY])
     time.sleep(10 * poll.FAST_S)  # what it would wait if something moved, ten times
     assert len(world.slurm.called("squeue")) == before
+
+
+def test_another_expected_start_of_a_waiting_job_is_no_news(world):
+    engine = launched(world)
+    world.slurm.set("1", "PENDING", "Priority", "")
+    until(engine, Phase.WAITING)
+    poller, news = engine._poller, []
+    poller.close()
+    poller._poll()
+    poller._news = lambda: news.append(poller.last_answer.number)
+    rows = poller.last_answer.rows["1"]
+    for start_s in (100.0, 200.0, 300.0):
+        poller._queue.jobs = lambda at=start_s: [row._replace(start_s=at) for row in rows]
+        poller._poll()
+    assert poller.last_answer.rows["1"][0].start_s == 300.0
+    assert news == []
+
+
+def test_only_attempts_that_may_have_begun_are_looked_at_between_two_answers(world, monkeypatch):
+    engine = launched(world)
+    world.slurm.set("1", "PENDING", "Priority", "")
+    until(engine, Phase.WAITING)
+    engine._poller.close()
+    engine._poller._poll()
+    looked_at = []
+    monkeypatch.setattr(orders, "_has_grown", looked_at.append)
+    for _ in range(3):
+        assert not engine._orders.work(engine._poller)
+    assert looked_at == []
+    world.slurm.set("1", "RUNNING")
+    engine._poller._poll()
+    engine._orders.work(engine._poller)
+    assert [attempt.key for attempt in looked_at] == [KEY]
 
 
 def test_what_cannot_be_read_is_unknown_however_often_it_is_asked_for(world):

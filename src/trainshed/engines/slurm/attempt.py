@@ -28,6 +28,7 @@ from trainshed.model.resources import Seat
 
 #: Seconds in which Slurm must list a submitted job, and a job must end after its launcher.
 SETTLE_S: Final = 10.0
+_MINUTE_S: Final = 60.0
 #: Seconds after the grace period in which a job may end by itself.
 SPARE_S: Final = 5.0
 
@@ -59,7 +60,7 @@ class SlurmAttempt:
     records_size: int = -1
     """Size of the records in bytes when their growth was last reported."""
     _last_signature: tuple[object, ...] | None = None
-    """The state of the folder and the number of the answer at the last observation."""
+    """The state of the folder and Slurm's answer about the job at the last observation."""
     _last: Observation | None = None
     _knows_claimant: bool = False
     _nodes: list[tuple[str, ...]] = field(default_factory=list)
@@ -110,12 +111,23 @@ class SlurmAttempt:
     def _signature(self, answer: LastAnswer) -> tuple[object, ...] | None:
         try:
             status = os.lstat(self.folder.path)
+            state = (answer.is_away, status.st_ino, status.st_mtime_ns, *self._queue_state(answer))
             with suppress(FileNotFoundError):
-                size = os.lstat(self.folder.records).st_size
-                return (answer.number, answer.is_away, status.st_ino, status.st_mtime_ns, size)
+                return (*state, os.lstat(self.folder.records).st_size)
         except OSError:
             return None
-        return (answer.number, answer.is_away, status.st_ino, status.st_mtime_ns)
+        return state
+
+    def _queue_state(self, answer: LastAnswer) -> tuple[object, ...]:
+        """Return what an answer says of a waiting job; its number if the attempt may have begun.
+
+        Nodes may fall silent at any answer.  The expected start counts by the minute.
+        """
+        rows = self.rows(answer)
+        if self.records.began is not None or any(row.nodes for row in rows):
+            return (answer.number,)
+        minutes = (row.start_s and row.start_s // _MINUTE_S for row in rows)
+        return (*(row.without_start() for row in rows), *minutes)
 
     def observation(
         self, answer: LastAnswer, find_silent_nodes: Callable[[], frozenset[str]]

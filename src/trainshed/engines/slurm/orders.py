@@ -25,9 +25,8 @@ from trainshed.engines.spool import Spool
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault
 
-#: Thousands of attempts may be pending, so the attempts that do not run are checked only in every
-#: fifth round.
-_ROUNDS_OF_ALL: Final = 5
+#: Rounds between two calls of ``refresh``.
+_ROUNDS_OF_REFRESH: Final = 5
 #: Seconds until a job that still runs is cancelled again.
 _CANCEL_S: Final = 10.0
 
@@ -109,6 +108,7 @@ class Orders:
         self._refresh = refresh
         self._swept_at = 0
         self._rounds = 0
+        self._waiting = frozenset[AttemptKey]()
         self.pending: set[AttemptKey] = set()
         self.callback: Callable[[Collection[AttemptKey]], None] = lambda _: None
         """The function to call with the attempts whose state may have changed."""
@@ -121,24 +121,27 @@ class Orders:
     def work(self, poller: Poller) -> bool:
         """Report grown records and carry out orders; return whether a job is changing."""
         self._rounds += 1
-        looks_at_all = self._rounds % _ROUNDS_OF_ALL == 0
         with self._attempts.lock:
             open_attempts = self._list_open()
             pending = list(self.pending)
-        running = [attempt for attempt in open_attempts if looks_at_all or attempt.records.began]
         answer = poller.last_answer
-        if looks_at_all:
+        if self._rounds % _ROUNDS_OF_REFRESH == 0:
             self._refresh()
             poller.expect(frozenset(attempt.job for attempt in open_attempts if attempt.job))
-        self._report([attempt.key for attempt in running if _has_grown(attempt)])
+        is_new_answer = answer.number != self._swept_at
+        if is_new_answer:
+            self._waiting = _list_waiting(open_attempts, answer)
+        # thousands of attempts may wait: only an answer can say that one begins
+        moving = [attempt for attempt in open_attempts if attempt.key not in self._waiting]
+        self._report([attempt.key for attempt in moving if _has_grown(attempt)])
         for key in pending:
             self._carry_out(key, poller)
-        if answer.number != self._swept_at:
+        if is_new_answer:
             self._swept_at = answer.number
             self._sweep(answer.rows)
-            self._ask_who_cancelled(open_attempts, answer.rows)
+            self._ask_who_cancelled(moving, answer.rows)
         return bool(pending) or any(
-            _is_changing(attempt, attempt.rows(answer)) for attempt in running
+            _is_changing(attempt, attempt.rows(answer)) for attempt in moving
         )
 
     def report_all(self) -> None:
@@ -240,6 +243,17 @@ class Orders:
             is_requeued=attempt.is_requeued,
             is_reminded=attempt.is_reminded,
         )
+
+
+def _list_waiting(attempts: Collection[SlurmAttempt], answer: LastAnswer) -> frozenset[AttemptKey]:
+    """List the attempts whose jobs wait in Slurm's queue and have not begun."""
+    return frozenset(
+        attempt.key
+        for attempt in attempts
+        if attempt.records.began is None
+        and (rows := attempt.rows(answer))
+        and states.state_of(rows) is SlurmState.PENDING
+    )
 
 
 def _has_grown(attempt: SlurmAttempt) -> bool:

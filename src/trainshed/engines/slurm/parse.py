@@ -27,6 +27,10 @@ class SlurmJob(NamedTuple):
     name: str
     comment: str
 
+    def without_start(self) -> "SlurmJob":
+        """Return the row without its time, which Slurm estimates anew for each waiting job."""
+        return self._replace(start_s=None)
+
 
 def jobs(text: str) -> Iterator[SlurmJob]:
     """Parse the rows of ``squeue``; malformed rows are skipped."""

@@ -72,6 +72,7 @@ class Poller:
         self._nodes_s = float("-inf")
         self._reachability = Reachability("Slurm")
         self._expected = frozenset[str]()
+        self._states: Mapping[str, Sequence[SlurmJob]] = {}
         self._version_fault = ""
         self.last_answer = LastAnswer()
         self.cluster = ClusterState(gres=gres)
@@ -167,7 +168,8 @@ class Poller:
             job: sorted(parts, key=lambda row: row.component) for job, parts in rows_by_job.items()
         }
         is_up = not (self._expected - rows.keys()) or self._queue.is_up()
-        has_news = rows != self.last_answer.rows
+        states = {job: [row.without_start() for row in parts] for job, parts in rows.items()}
+        has_news, self._states = states != self._states, states
         self.last_answer = LastAnswer(rows, self.last_answer.number + 1, is_up=is_up)
         if has_news:
             self._follow_until_s = max(self._follow_until_s, time.monotonic() + FOLLOW_S)
