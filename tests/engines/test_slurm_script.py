@@ -9,6 +9,7 @@ import pytest
 
 from trainshed.engines.slurm import script
 from trainshed.engines.slurm.attempt_files import read_nodes
+from trainshed.engines.slurm.holding import hash_request
 from trainshed.engines.slurm.script import Submission
 from trainshed.engines.slurm.shape import ShapeRules, roles_of, shape_of
 from trainshed.engines.supervise.record.folder import AttemptFolder
@@ -259,3 +260,11 @@ def test_options_of_a_site_are_given_to_every_component():
     for option in ("--constraint=ib", "--exclusive", "--licenses=a"):
         assert words.count(option) == 2
     assert words[-4:] == ["/s/j/2", "py", "w.pyz", "SLURM_JWT"]
+
+
+def test_an_allocation_suits_the_next_attempt_whatever_partitions_permit_its_shorter_time():
+    shape = (Role.PRIMARY, 1, 4, 15.0, 0)
+    first = submission_of(shape, minutes=1440, partition="main", owner="a")
+    second = submission_of(shape, minutes=60, partition="short,main", exclude=("n1",), owner="b")
+    assert hash_request(first) == hash_request(replace(second, key=AttemptKey(KEY.uid, 3)))
+    assert hash_request(first) != hash_request(replace(first, constraint="ib"))

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import pytest
 
 from e2e import fleet
-from e2e.support import good, submit
+from e2e.support import good, log_lines, submit
 from slurm.support import WHERE, a_job, gpus_taken, on_cluster, replicas_at, waits_for
 from trainshed.lifecycle.outcome import DEADLINE_EXCEEDED
 
@@ -58,6 +58,8 @@ def test_a_job_without_a_timeout_runs_where_max_time_is_short_and_ends_before_sl
         assert limit == "1:00"
         job = fleet.ended(server, name)
         assert (job["state"], job["attempt"]) == ("FAILED", 1)
+        log = [line["message"] for line in log_lines(server, name)]
+        assert any("may run for 5 s, all that the partition brief gives" in line for line in log)
         error = good(server.call("GET", f"/v1/{name}"))["error"]
         assert error["code"] == DEADLINE_EXCEEDED
         for words in ("the partition brief gives", "scheduling.timeout", "running_days_default"):

@@ -246,7 +246,15 @@ def describe(kept_from: int, job: str) -> str:
 def hash_request(submission: Submission) -> str:
     """Return a hash of the request to Slurm, without the values that differ between attempts."""
     key = AttemptKey(submission.key.uid, 0)
-    normalized = replace(submission, key=key, owner="", folder="", minutes=None, exclude=())
+    normalized = replace(
+        submission,
+        key=AttemptKey(submission.key.uid, 0),
+        owner="",
+        folder="",
+        minutes=None,
+        exclude=(),
+        partition="",  # of several, those that permit the time that is left
+    )
     return hashlib.sha256("\0".join(sbatch_words(normalized)).encode()).hexdigest()[:_DIGITS]
 
 

@@ -266,6 +266,7 @@ class Submitter:
             self._spool.folder_on_nodes(submission.key),
             steps=() if self._runs_in_launcher(submission, plan) else script.steps(submission),
             prepare=script.prepare_words(submission),
+            notes=_list_notes(submission),
             grace_s=options.grace_s,
             hang=HangRule(after_s=options.hang_s, stacks=options.hang_stacks),
             log=LogRule(options.log_bytes_per_s_max, options.log_bytes_max),
@@ -292,6 +293,13 @@ def _try_lock(path: str) -> int | None:
             return descriptor
     os.close(descriptor)
     return None
+
+
+def _list_notes(submission: Submission) -> tuple[str, ...]:
+    """List what the log says when the attempt begins."""
+    if not submission.ends_why or submission.ends_s is None:
+        return ()
+    return (f"This attempt may run for {submission.ends_s:g} s{submission.ends_why}.",)
 
 
 def _list_placings(shape: JobShape, plan: LaunchPlan) -> tuple[Placing, ...]:
