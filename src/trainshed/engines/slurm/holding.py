@@ -248,7 +248,7 @@ def hash_request(submission: Submission) -> str:
     key = AttemptKey(submission.key.uid, 0)
     normalized = replace(
         submission,
-        key=AttemptKey(submission.key.uid, 0),
+        key=key,
         owner="",
         folder="",
         minutes=None,
