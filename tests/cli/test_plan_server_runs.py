@@ -80,6 +80,15 @@ def test_a_job_that_reports_nothing_is_cancelled_and_leaves_no_file(
     assert "JOB_STATE_CANCELLED" in {job["state"] for job in calibration_jobs}
 
 
+def test_a_job_that_fails_is_said_with_its_reason(client, job_file, tmp_path):
+    out = tmp_path / "cluster.toml"
+    file = job_file("raise SystemExit('no data here')")
+    run = client("plan", "calibrate", "--on-server", file, "--out", out)
+    assert run.code == 2
+    assert "failed: The replica workerpool0-0 exited" in run.err
+    assert "reported no usable steps" not in run.err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

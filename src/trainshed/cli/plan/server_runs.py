@@ -104,7 +104,7 @@ def _explain_mismatch(spec: JobSpec, catalog: Catalog, hosts: int) -> str:
 def _measure_job(context: ServerContext, planned: _PlannedJob, times: _Times) -> JobRun | None:
     """Run one job and return its steps; None if several of its hosts ran on one machine.
 
-    Raises UsageFault if the job reported no steps.
+    Raises UsageFault if the job failed or reported no steps.
     """
     collection = collection_of(planned.job.group)
     job = context.server.call(
@@ -123,8 +123,14 @@ def _measure_job(context: ServerContext, planned: _PlannedJob, times: _Times) ->
             note(
                 f"{name} may still run; cancel it with: trainshed {collection.group} cancel {name}"
             )
+    ended = context.server.call("GET", path)
+    if ended["state"] == "FAILED":
+        raise UsageFault(
+            f"{name} failed: {ended.get('error') or 'without a message'}; see: trainshed jobs "
+            f"explain {name}"
+        )
     event = read_steps_event(context, path)
-    replicas = read_replicas(context.server.call("GET", path))
+    replicas = read_replicas(ended)
     nodes = count_nodes(planned.spec, replicas)
     if nodes < planned.hosts:
         note(
