@@ -13,6 +13,7 @@ from planning.test_what_ifs import CALIBRATION, JOB, TRAINING, WORK
 from trainshed.cli.plan.plan_tables import as_csv, as_json, table_text
 from trainshed.planning.clusters_asked import clusters
 from trainshed.planning.job_plan import JobPlan
+from trainshed.planning.marks import marks_of
 from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.plan_words import head, recommendations, remarks
 from trainshed.planning.prices import PriceList
@@ -21,7 +22,7 @@ from trainshed.planning.scaling.calibration_file import written as calibration_t
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.prediction import Binding, Interval, NoPrediction, Prediction
-from trainshed.planning.what_ifs import ClusterOption, marks_of
+from trainshed.planning.what_ifs import ClusterOption
 
 GOLDEN = Path(__file__).parent.parent / "golden/cli"
 

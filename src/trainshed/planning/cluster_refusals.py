@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from trainshed.model.texts import count_noun
+from trainshed.planning.measured_hosts import called
 from trainshed.planning.plan_request import BatchRule, PlanRequest
 from trainshed.planning.planned_jobs import PlannedJob
 from trainshed.planning.scaling.calibration import Calibration
@@ -10,7 +11,7 @@ from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.training import StepBatch, Strategy
-from trainshed.planning.what_ifs import MEASURE, called
+from trainshed.planning.what_ifs import MEASURE
 
 #: The strategies whose exchanges reducers can do.
 _REDUCED = frozenset({Strategy.ALLREDUCE, Strategy.REDUCERS})

@@ -8,6 +8,7 @@ from trainshed.catalog.machines import reducers_needed
 from trainshed.planning.cluster_refusals import can_reduce, refuse_cluster, refuse_host
 from trainshed.planning.layouts import HostType, Layout, requested_layouts, usual_layouts
 from trainshed.planning.links import HostLinks, links_of
+from trainshed.planning.measured_hosts import is_same, on_host
 from trainshed.planning.memory import MemoryUse, memory_use
 from trainshed.planning.plan_request import BatchRule, PlanRequest
 from trainshed.planning.planned_jobs import PlannedJob
@@ -20,7 +21,7 @@ from trainshed.planning.scaling.posterior import Posterior, posterior
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.training import StepBatch, divide_batch
 from trainshed.planning.sizing import STEPS, WORKERS_MIN
-from trainshed.planning.what_ifs import WhatIf, is_same, on_host
+from trainshed.planning.what_ifs import WhatIf
 
 
 def clusters(

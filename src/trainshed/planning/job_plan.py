@@ -6,23 +6,13 @@ from dataclasses import dataclass, replace
 from trainshed.model.texts import count_noun
 from trainshed.planning.clusters_asked import clusters, matching_reducers, with_reducers
 from trainshed.planning.links import UNKNOWN_LINKS, measure_links
+from trainshed.planning.marks import OptionMarks, best_of, faster, is_cheaper, marks_of, meets, pays
 from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.planned_jobs import PlannedJob
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.prediction import NoPrediction
-from trainshed.planning.what_ifs import (
-    ClusterOption,
-    OptionMarks,
-    TrainingWork,
-    best_of,
-    faster,
-    is_cheaper,
-    marks_of,
-    meets,
-    pays,
-    weigh,
-)
+from trainshed.planning.what_ifs import ClusterOption, TrainingWork, weigh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from trainshed.catalog.machines import egress_gbps, known_machines
+from trainshed.planning.measured_hosts import is_same
 from trainshed.planning.plan_request import CATALOG, PlanRequest
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated, timed
 from trainshed.planning.scaling.prediction import NoPrediction
-from trainshed.planning.what_ifs import is_same
 
 #: The rates of unknown links, in Gbit/s.
 SLOW_GBPS: Final = 1.0

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from trainshed.model.texts import count_noun
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.links import FAST_GBPS, SLOW_GBPS, measure_links
+from trainshed.planning.marks import UnknownMark
 from trainshed.planning.next_command import next_command
 from trainshed.planning.scaling.prediction import Interval, NoPrediction, Prediction
-from trainshed.planning.what_ifs import ClusterOption, UnknownMark
+from trainshed.planning.what_ifs import ClusterOption
 
 _UNITS = ((2 * 86_400.0, 86_400.0, "days"), (5_400.0, 3_600.0, "h"), (90.0, 60.0, "min"))
 #: Prices below this have cents.

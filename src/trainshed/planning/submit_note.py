@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from trainshed.planning.job_plan import JobPlan, plan_of
+from trainshed.planning.marks import at_both_ends
 from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.plan_words import head, limited_by, noun
 from trainshed.planning.planned_jobs import PlannedJob
@@ -15,7 +16,7 @@ from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.input_bound import InputBound, find_input_bound
 from trainshed.planning.scaling.prediction import Binding, Prediction
-from trainshed.planning.what_ifs import ClusterOption, TrainingWork, at_both_ends
+from trainshed.planning.what_ifs import ClusterOption, TrainingWork
 
 #: Jobs with a lower efficiency get a note.
 LOW_EFFICIENCY: Final = 0.5

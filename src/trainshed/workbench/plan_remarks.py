@@ -7,11 +7,11 @@ from pathlib import Path
 from trainshed.catalog.open import catalog_for
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import JobSpec
+from trainshed.planning.measured_hosts import called, on_host
 from trainshed.planning.planned_jobs import PlannedJob, planned_job, trainers_of
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.submit_note import submit_note
-from trainshed.planning.what_ifs import called, on_host
 from trainshed.workbench.plan_inputs import (
     NotPlannable,
     check_hosts,

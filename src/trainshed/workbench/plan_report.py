@@ -18,11 +18,12 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.texts import install_command
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.links import UNKNOWN_LINKS
+from trainshed.planning.marks import comparable
 from trainshed.planning.plan_words import noun, remarks
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import timed
-from trainshed.planning.what_ifs import ClusterOption, comparable
+from trainshed.planning.what_ifs import ClusterOption
 from trainshed.storage.folders import reason
 
 #: The page may show its content; it may not load, run or send anything.
