@@ -170,7 +170,9 @@ def _ordered(name: str, answers: Sequence[Answer], least: float | None) -> Line:
         count=count,
         goals=(
             at_least("pairs in order", 100 * right / max(1, count), least, "%"),
-            at_least("of the claimed", 100 * claimed_right / max(1, claimed), None, "%"),
+            at_least(
+                "of the claimed", 100 * claimed_right / claimed if claimed else 100.0, _ORDERED, "%"
+            ),
         ),
     )
 

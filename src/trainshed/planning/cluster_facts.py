@@ -21,7 +21,7 @@ def cluster_facts(plan: JobPlan) -> Iterator[str]:
     forecast = matching_forecast(plan)
     if forecast and not any(option.cluster.reducers for option in plan.options):
         yield f"{'reducers':<9} {forecast.sentence}"
-    if own.hour and not own.cost:
+    if own.hour and not own.shown.cost:
         name = noun(own.cluster.host.accelerator, own.cluster.accelerators)
         yield f"{'price':<9} {name}: {money(own.hour.amount, own.hour.currency)} an hour"
 

@@ -66,6 +66,12 @@ class JobPlan:
             )
         bounds = {"deadline": request.deadline, "budget": request.budget}
         fields = [field for field, bound in bounds.items() if bound < float("inf")]
+        if any(option.rate_factor == float("inf") for option in self.options):
+            return NoPrediction(
+                field=fields[0],
+                message="published jobs show how such a training scales, not how long it takes",
+                accepted=f"trainshed plan calibrate {request.file or ''}".rstrip(),
+            )
         words = " and the ".join(fields)
         return NoPrediction(
             field=fields[0],

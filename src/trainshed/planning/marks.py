@@ -90,6 +90,7 @@ def _marks_of(options: Sequence[ClusterOption], request: PlanRequest) -> OptionM
 
 def meets(request: PlanRequest, option: ClusterOption) -> bool:
     """Return whether an option keeps deadline and budget at its interval's pessimistic end."""
+    option = option.shown
     if option.time_s is None or option.time_s.high > request.deadline:
         return False
     is_free = request.budget == math.inf

@@ -114,6 +114,29 @@ class PlanRequest:
     )
     series: str | None = flag("--series ID", "Id of the series in TABLE, if it has several")
 
+    parameters: float = flag(
+        "--params N",
+        "Parameters of the model, such as 25.6e6, to plan from published jobs like it",
+        0.0,
+        section="a training that was not measured",
+        read=above_zero,
+    )
+    model: str | None = flag(
+        "--model NAME", "Model of a known family, such as resnet50, bert-large or gpt-1.3b"
+    )
+    precision: str = flag(
+        "--precision",
+        "Precision of its training; default: fp32",
+        "fp32",
+        choices=("fp32", "tf32", "amp", "fp16", "bf16", "fp8"),
+    )
+    strategy: str = flag(
+        "--strategy",
+        "How it exchanges gradients; default: allreduce",
+        "allreduce",
+        choices=("allreduce", "allreduce-cpu", "fsdp", "ps-distributed", "ps-naive"),
+    )
+
     what_if: Sequence[tuple[str, tuple[int, ...]]] = flag(
         "--what-if gpus=N,... | hosts=N,... | gpus-per-host=N,...",
         "Numbers to plan for; gpus fills a host first; default: 1, 2, 4 ... up to twice the job's",
@@ -237,6 +260,11 @@ class PlanRequest:
         return tuple(number for key, numbers in self.what_if if key == name for number in numbers)
 
     @property
+    def is_unmeasured(self) -> bool:
+        """Whether the plan is from published jobs."""
+        return bool(self.parameters or self.model)
+
+    @property
     def has_limits(self) -> bool:
         """Whether there is a deadline or a budget."""
         return min(self.deadline, self.budget) < math.inf
@@ -253,6 +281,18 @@ class PlanRequest:
                 f"--stream-gbps must be at most --network-gbps, {self.network_gbps}",
             ),
             (self.series and not self.measured, "--series needs --measured TABLE"),
+            (
+                self.is_unmeasured and (self.calibrations or self.measured),
+                "--params and --model are for plans without --calibration and --measured",
+            ),
+            (
+                self.is_unmeasured and not self.file,
+                "--params and --model need FILE, whose machines are planned",
+            ),
+            (
+                self.parameters and self.model,
+                "--params does not go with --model; give one of them",
+            ),
             (
                 self.target and self.target[0] == "epochs" and not self.epoch_samples,
                 "--target epochs=N needs --epoch-samples N, the samples of one epoch",

@@ -78,7 +78,11 @@ def amount_words(amount: float) -> str:
 
 
 def price_words(plan: JobPlan, option: ClusterOption) -> str:
-    """Format the cost of an option; without a price its accelerator-hours, and the reason."""
+    """Format the cost of an option; without a price its accelerator-hours, and the reason.
+
+    If only ratios are known, it is the price of an hour.
+    """
+    option = option.shown
     if option.cost and option.hour:
         return cost_words(option)
     if option.accelerator_hours:
@@ -87,11 +91,20 @@ def price_words(plan: JobPlan, option: ClusterOption) -> str:
         hours = option.accelerator_hours
         amount = _range(hours, figure2) if option.ends else figure2(hours.point)
         return f"{amount} {kind}-hours ({why})"
-    return ""
+    return _hour_words(option)
+
+
+def _hour_words(option: ClusterOption) -> str:
+    hour = option.hour if option.prediction else None
+    return f"{money(hour.amount, hour.currency)} an hour" if hour else ""
 
 
 def cost_words(option: ClusterOption) -> str:
-    """Format the cost of an option; without a price its accelerator-hours."""
+    """Format the cost of an option; without a price its accelerator-hours.
+
+    If only ratios are known, it is the price of an hour.
+    """
+    option = option.shown
     if option.cost and option.hour:
         currency = option.hour.currency
         if not option.ends:
@@ -99,7 +112,7 @@ def cost_words(option: ClusterOption) -> str:
         return f"{_range(option.cost, amount_words)} {currency}"
     hours = option.accelerator_hours
     if hours is None:
-        return ""
+        return _hour_words(option)
     return f"{_range(hours, figure) if option.ends else figure(hours.point)} h"
 
 
@@ -117,7 +130,11 @@ def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
             f"accepted: {answer.accepted}",
         ]
         return f"{name}: {'; '.join(filter(None, parts))}"
-    parts = [f"{name}: {_times(option)}, {_how_long(plan, option)}, {price_words(plan, option)}"]
+    figures = (_times(option), _how_long(plan, option), price_words(plan, option))
+    parts = [f"{name}: {', '.join(filter(None, figures))}"]
+    if option.what_if.calibration and option.what_if.calibration.is_published:
+        command = f"trainshed plan calibrate {plan.request.file or ''}".rstrip()
+        parts.append(f"from published jobs like it; measure for samples/s: {command}")
     if option.ends:
         file = plan.request.file
         parts.append(
@@ -146,8 +163,9 @@ def _times(option: ClusterOption) -> str:
     if prediction is None:
         return ""
     base = prediction.base_accelerators
-    if base == prediction.cluster.accelerators:
-        rate = prediction.samples_per_s
+    shown = option.shown.prediction or prediction
+    if base == prediction.cluster.accelerators and prediction.rate_factor < math.inf:
+        rate = shown.samples_per_s
         return f"{figure(rate.point)} samples/s ({figure(rate.low)} to {figure(rate.high)})"
     times = prediction.speedup.times(1 / base)
     base_words = "one" if base == 1 else f"the {base} that were measured"
@@ -162,6 +180,7 @@ def _short(value: float) -> str:
 
 
 def _how_long(plan: JobPlan, option: ClusterOption) -> str:
+    option = option.shown
     if option.time_s is None:
         return ""
     time = _range(option.time_s, lasting) if option.ends else lasting(option.time_s.point)
@@ -192,6 +211,8 @@ def bounds(option: ClusterOption) -> str:
 def _fewer(plan: JobPlan, option: ClusterOption) -> str:
     """Describe the option with fewer hosts, which is better than reducers."""
     name = noun(option.cluster.host.accelerator, option.cluster.accelerators)
+    if option.shown.time_s is None:
+        return f"{name} would be faster: {_times(option)}, {price_words(plan, option)}"
     time = lasting(option.time_s.point) if option.time_s else ""
     return f"{name} would take {time}, {price_words(plan, option)}"
 
@@ -206,7 +227,7 @@ def _with_reducers(base: ClusterOption, reduced: ClusterOption, prediction: Pred
             for end in (prediction.speedup.low, prediction.speedup.high)
         )
         return f"{count_noun(count, 'reducer')} would make it {low} to {high} times"
-    if base.cost and reduced.cost and reduced.hour:
+    if base.shown.cost and base.cost and reduced.cost and reduced.hour:
         more = reduced.cost.point - base.cost.point
         side = "more" if more > 0 else "less"
         return f"{words} for {money(abs(more), reduced.hour.currency)} {side}"
@@ -269,7 +290,10 @@ def _name_cluster(plan: JobPlan, option: ClusterOption) -> str:
         words += f" on {count}{machine}"
     if cluster.reducers:
         words += f" with {count_noun(cluster.reducers, 'reducer')}"
-    return f"{words}: {_how_long(plan, option)}, {price_words(plan, option)}"
+    figures = [_how_long(plan, option), price_words(plan, option)]
+    if option.rate_factor == math.inf:
+        figures.insert(0, _times(option))
+    return f"{words}: {', '.join(filter(None, figures))}"
 
 
 def remarks(plan: JobPlan) -> Iterator[str]:
@@ -277,7 +301,14 @@ def remarks(plan: JobPlan) -> Iterator[str]:
     if not any(option.prediction for option in plan.options):
         return
     yield from (f"Of larger or other clusters: {warning}." for warning in _others_warnings(plan))
-    yield "In brackets are 80 % intervals; efficiency is against the smallest count measured."
+    factor = max(option.rate_factor for option in plan.options)
+    base = "the smallest count measured" if factor == 1 else "one accelerator"
+    yield f"In brackets are 80 % intervals; efficiency is against {base}."
+    if 1 < factor < math.inf:
+        yield (
+            f"Published jobs of this model are up to {factor:.2g} times faster or slower, which "
+            "the intervals of samples/s, times and costs hold; clusters are compared without that."
+        )
     if any(option.ends for option in plan.options):
         yield (
             f"Rows without a point are for links of {SLOW_GBPS:g} to {FAST_GBPS:g} Gbit/s. "

@@ -29,6 +29,7 @@ from trainshed.planning.scaling.training import StepBatch
 
 _HOUR_S = 3600.0
 MEASURE = "measure: trainshed plan calibrate"
+_MEASURE_OR_SIZE = f"{MEASURE}; or --params N or --model NAME, to plan from published jobs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,9 @@ class ClusterOption:
     def is_measured(self) -> bool:
         """Whether steps were timed on such a cluster, with this batch."""
         calibration, cluster = self.what_if.calibration, self.cluster
-        if calibration is None or not is_same(calibration.host, cluster.host):
+        if calibration is None or calibration.is_published:
+            return False
+        if not is_same(calibration.host, cluster.host):
             return False
         usual, batch = calibration.training.batch_per_accelerator, self.what_if.batch.samples
         return any(
@@ -132,6 +135,37 @@ class ClusterOption:
     def prediction(self) -> Prediction | None:
         """The prediction; None if the cluster cannot be predicted."""
         return self.answer if isinstance(self.answer, Prediction) else None
+
+    @property
+    def rate_factor(self) -> float:
+        """``Prediction.rate_factor``: infinite if only ratios of options are known."""
+        return self.prediction.rate_factor if self.prediction else 1.0
+
+    @property
+    def shown(self) -> "ClusterOption":
+        """The option as users see it: its intervals also hold what is unknown of the whole job.
+
+        Options are compared without that.  If only ratios are known, there is no time and no cost.
+        """
+        prediction, factor = self.prediction, self.rate_factor
+        if factor == 1.0 or prediction is None:
+            return self
+        if factor == math.inf:
+            return replace(self, time_s=None, accelerator_hours=None, cost=None)
+        wide = replace(
+            prediction,
+            step_s=prediction.step_s.widen(factor),
+            samples_per_s=prediction.samples_per_s.widen(factor),
+        )
+        return replace(
+            self,
+            answer=wide,
+            time_s=self.time_s.widen(factor) if self.time_s else None,
+            accelerator_hours=self.accelerator_hours.widen(factor)
+            if self.accelerator_hours
+            else None,
+            cost=self.cost.widen(factor) if self.cost else None,
+        )
 
     @property
     def spent(self) -> Interval | None:
@@ -204,7 +238,7 @@ def _answer(what_if: WhatIf) -> Prediction | NoPrediction:
         return what_if.unmeasured or NoPrediction(
             field="calibration",
             message="no step of this training was timed on such hosts",
-            accepted=MEASURE,
+            accepted=_MEASURE_OR_SIZE,
         )
     return predict(
         what_if.calibration,

@@ -8,12 +8,14 @@ from typing import Final
 from trainshed.catalog.machines import egress_gbps, known_machines, recommended_reducer
 from trainshed.model.faults import UsageFault
 from trainshed.planning.host_kinds import measured_host_type
+from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.planned_jobs import Helpers, PlannedJob
 from trainshed.planning.prices import OwnPrices, own_prices
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read as read_calibration_text
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import NoPrediction
+from trainshed.planning.scaling.training import Strategy
 from trainshed.planning.stack import misfit
 from trainshed.workbench.documents import read_text
 from trainshed.workbench.trainer_digest import trainer_digest
@@ -90,6 +92,22 @@ def read_measured(
 def read_prices(path: Path) -> OwnPrices:
     """Read an owner's prices.  Raises UsageFault."""
     return own_prices(read_text(path), str(path))
+
+
+def calibrate_from_published(request: PlanRequest, job: PlannedJob) -> list[Calibration]:
+    """Return a calibration from published jobs for each kind of host.  Raises UsageFault."""
+    from trainshed.planning.scaling import published  # noqa: PLC0415 - few plans need it
+
+    model = published.known_model(request.model) if request.model else None
+    if request.model and model is None:
+        raise UsageFault(
+            f"--model must be one of {published.KNOWN_NAMES}, got {request.model}; for another "
+            "model give its count of parameters: --params N"
+        )
+    size = model.parameters if model else request.parameters
+    training = published.assumed_training(size, request.precision, Strategy(request.strategy))
+    kinds = (job.host, *(kind for kind, _ in job.mixed), *(other.host for other in job.others))
+    return [published.published_calibration(training, kind, model) for kind in dict.fromkeys(kinds)]
 
 
 def check_trainings(calibrations: Sequence[Calibration], framework: str) -> None:

@@ -19,6 +19,7 @@ from trainshed.planning.what_ifs import TrainingWork
 from trainshed.service.jobs.judging import Rulebook
 from trainshed.workbench.plan_inputs import (
     NotPlannable,
+    calibrate_from_published,
     check_hosts,
     check_trainer,
     check_trainings,
@@ -69,8 +70,11 @@ def plan_job(request: PlanRequest, rulebook: Rulebook) -> PlanAnswer:
     check_trainings(calibrations, job_file.framework if job_file else "")
     job = job_file.job if job_file else job_of(calibrations[0])
     notes += check_hosts(calibrations, job)
+    others = _list_host_types(request, rulebook, job, job_file)
+    job = replace(job, others=(*job.others, *others))
+    if request.is_unmeasured:
+        calibrations += calibrate_from_published(request, job)
     work = _work(request, job, calibrations)
-    job = replace(job, others=(*job.others, *_list_host_types(request, rulebook, job, job_file)))
     region = job_file.region if job_file else request.region
     plan = plan_of(job, request, calibrations, work, _price_list(request, region))
     notes += _warn_of_batch(request, plan)

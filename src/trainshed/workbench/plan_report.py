@@ -6,6 +6,7 @@ the table.
 """
 
 import io
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from html import escape
@@ -20,9 +21,10 @@ from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.links import UNKNOWN_LINKS
 from trainshed.planning.marks import comparable
 from trainshed.planning.plan_words import noun, remarks
-from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.scaling.calibration import Calibration, RunKind
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import timed
+from trainshed.planning.scaling.prediction import Interval
 from trainshed.planning.what_ifs import ClusterOption
 from trainshed.storage.folders import reason
 
@@ -90,9 +92,10 @@ def _draw(plan: JobPlan, calibrations: Sequence[Calibration], form: str) -> byte
 
     with rc_context({"svg.hashsalt": "trainshed", "font.size": 9.0, "svg.fonttype": "none"}):
         figure = Figure(figsize=(11, 4.4), layout="constrained")
-        left, right = figure.subplots(1, 2)
+        left, *right = figure.subplots(1, 1 if _is_relative(plan) else 2, squeeze=False)[0]
         _throughput(left, plan, calibrations)
-        _spending(right, plan)
+        for axes in right:
+            _spending(axes, plan)
         buffer = io.BytesIO()
         figure.savefig(
             buffer, format=form, dpi=120, metadata={"Date": None} if form == "svg" else {}
@@ -105,13 +108,13 @@ def _throughput(axes: Any, plan: JobPlan, calibrations: Sequence[Calibration]) -
     for line in _lines(plan):
         colour = colours[_line_of(line[0])]
         counts = [option.cluster.accelerators for option in line]
-        samples = [option.prediction.samples_per_s for option in line if option.prediction]
+        samples = [_rate(option) for option in line]
         low, high = [estimate.low for estimate in samples], [estimate.high for estimate in samples]
         axes.fill_between(counts, low, high, color=colour, alpha=0.18, linewidth=0)
         with_point = [option for option in line if not option.ends]
         axes.plot(
             [option.cluster.accelerators for option in with_point],
-            [option.prediction.samples_per_s.point for option in with_point if option.prediction],
+            [_rate(option).point for option in with_point],
             "o-", color=colour, ms=3, label=_name(line),
         )  # fmt: skip
     points = measured_points(plan, calibrations)
@@ -122,8 +125,22 @@ def _throughput(axes: Any, plan: JobPlan, calibrations: Sequence[Calibration]) -
         axes.plot(*zip(*points, strict=True), "k^", ms=6, label="measured")
     _scale(axes, plan, [n for n, _ in points])
     axes.set_xlabel(noun(plan.job.host.accelerator, 2).partition(" ")[2])
-    axes.set_ylabel("samples/s, with 80 % intervals")
+    unit = "times one accelerator" if _is_relative(plan) else "samples/s"
+    axes.set_ylabel(f"{unit}, with 80 % intervals")
     axes.legend(frameon=False)
+
+
+def _is_relative(plan: JobPlan) -> bool:
+    """Whether only ratios of its options are known."""
+    return any(option.rate_factor == math.inf for option in plan.options)
+
+
+def _rate(option: ClusterOption) -> Interval:
+    """Return the samples/s of a predicted option; the speed-up if only ratios are known."""
+    prediction = option.shown.prediction
+    if prediction is None:
+        raise ValueError("the option must have a prediction")
+    return prediction.speedup if option.rate_factor == math.inf else prediction.samples_per_s
 
 
 def measured_points(plan: JobPlan, calibrations: Sequence[Calibration]) -> list[tuple[int, float]]:
@@ -135,6 +152,7 @@ def measured_points(plan: JobPlan, calibrations: Sequence[Calibration]) -> list[
         (run.accelerators, run.accelerators * batch / run.step_s)
         for calibration in calibrations
         for run in timed(calibration.runs)
+        if run.kind is not RunKind.PUBLISHED
         for batch in [run.batch_per_accelerator or calibration.training.batch_per_accelerator]
         if calibration.host.accelerator not in {"", "CPU"}
         or run.accelerators <= run.hosts * plan.job.host.per_host
@@ -314,8 +332,9 @@ def _kind(place: int) -> str:
 
 def _provenance(calibrations: Sequence[Calibration]) -> Iterator[str]:
     """Yield the trainer, the machine and the runs of each calibration."""
-    yield "<h2>What was measured</h2>"
-    for calibration in calibrations:
+    measured = [calibration for calibration in calibrations if not calibration.is_published]
+    yield "<h2>What was measured</h2>" if measured else ""
+    for calibration in measured:
         training, host = calibration.training, calibration.host
         facts = (
             *(training.model, training.stack, training.strategy.value, training.precision),

@@ -1,5 +1,6 @@
 """Renders the options of a plan as a table, as JSON and as CSV."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
@@ -52,25 +53,36 @@ def cells_of(plan: JobPlan) -> tuple[list[str], list[list[str]]]:
 
 
 def _row(plan: JobPlan, option: ClusterOption) -> list[str]:
+    notes, option = "; ".join(plan.notes(option)), option.shown
     cluster, prediction, has_point = option.cluster, option.prediction, not option.ends
     return [
         str(cluster.accelerators),
         str(cluster.hosts),
         _machines(plan, option),
         str(cluster.reducers),
-        interval(prediction.samples_per_s, has_point=has_point)
-        if prediction
-        else bounds(option).replace(" and ", " to "),
+        _rate_words(option) if prediction else bounds(option).replace(" and ", " to "),
         _figure_or_range(option, prediction.efficiency.times(100), "{:.0f}".format)
         if prediction
         else "",
-        _figure_or_range(option, prediction.step_s.times(1000), figure) if prediction else "",
+        _figure_or_range(option, prediction.step_s.times(1000), figure)
+        if prediction and option.rate_factor < math.inf
+        else "",
         lasting_between(option.time_s, has_point=has_point) if option.time_s else "",
         cost_words(option),
         option.what_if.memory.words if option.what_if.memory else "",
         limited_by(option),
-        "; ".join(plan.notes(option)),
+        notes,
     ]
+
+
+def _rate_words(option: ClusterOption) -> str:
+    """Return samples/s, or the factor over one accelerator if only ratios are known."""
+    prediction = option.prediction
+    if prediction is None:
+        return ""
+    if option.rate_factor == math.inf:
+        return f"{interval(prediction.speedup, has_point=not option.ends)} x one"
+    return interval(prediction.samples_per_s, has_point=not option.ends)
 
 
 def _machines(plan: JobPlan, option: ClusterOption) -> str:
@@ -93,7 +105,9 @@ def as_csv(plan: JobPlan) -> str:
 
 
 def _csv_row(plan: JobPlan, option: ClusterOption) -> list[Any]:
+    notes, option = "; ".join(plan.notes(option)), option.shown
     cluster, prediction, hours = option.cluster, option.prediction, option.accelerator_hours
+    timed = prediction if option.rate_factor < math.inf else None
     is_point = not option.ends
     return [
         cluster.accelerators,
@@ -102,17 +116,17 @@ def _csv_row(plan: JobPlan, option: ClusterOption) -> list[Any]:
         cluster.host.accelerator,
         cluster.reducers,
         cluster.servers,
-        _csv_number(prediction.batch_per_accelerator if prediction else None),
-        *_csv_interval(option, prediction.samples_per_s if prediction else None),
+        _csv_number(timed.batch_per_accelerator if timed else None),
+        *_csv_interval(option, timed.samples_per_s if timed else None),
         _csv_number(prediction.efficiency.point if prediction and is_point else None),
-        _csv_number(1000 * prediction.step_s.point if prediction and is_point else None),
+        _csv_number(1000 * timed.step_s.point if timed and is_point else None),
         *_csv_interval(option, option.time_s),
         _csv_number(hours.point if hours and is_point else None),
         *_csv_interval(option, option.cost),
         option.hour.currency if option.hour else "",
         *_csv_memory(option),
         limited_by(option),
-        "; ".join(plan.notes(option)),
+        notes,
     ]
 
 
@@ -228,7 +242,9 @@ def _prices(plan: JobPlan) -> dict[str, Any] | None:
 
 
 def _option(plan: JobPlan, option: ClusterOption) -> dict[str, Any]:
+    notes, option = list(plan.notes(option)), option.shown
     cluster, prediction = option.cluster, option.prediction
+    timed = prediction if option.rate_factor < math.inf else None
     return {
         "accelerators": cluster.accelerators,
         "hosts": cluster.hosts,
@@ -236,15 +252,13 @@ def _option(plan: JobPlan, option: ClusterOption) -> dict[str, Any]:
         "accelerator": cluster.host.accelerator,
         "reducers": cluster.reducers,
         "parameter_servers": cluster.servers,
-        "batch_per_accelerator": prediction.batch_per_accelerator if prediction else None,
-        "samples_per_s": _interval_json(option, prediction.samples_per_s if prediction else None),
+        "batch_per_accelerator": timed.batch_per_accelerator if timed else None,
+        "samples_per_s": _interval_json(option, timed.samples_per_s if timed else None),
         "speedup": _interval_json(option, prediction.speedup if prediction else None),
         "base_accelerators": prediction.base_accelerators if prediction else None,
         "efficiency": _interval_json(option, prediction.efficiency if prediction else None),
-        "step_s": _interval_json(option, prediction.step_s if prediction else None),
-        "parts_s": {term.value: seconds for term, seconds in prediction.parts_s}
-        if prediction
-        else None,
+        "step_s": _interval_json(option, timed.step_s if timed else None),
+        "parts_s": {term.value: seconds for term, seconds in timed.parts_s} if timed else None,
         "time_s": _interval_json(option, option.time_s),
         "accelerator_hours": _interval_json(option, option.accelerator_hours),
         "cost": _interval_json(option, option.cost),
@@ -257,7 +271,7 @@ def _option(plan: JobPlan, option: ClusterOption) -> dict[str, Any]:
         "warnings": list(prediction.warnings) if prediction else [],
         "refused": refusal(option.answer) if isinstance(option.answer, NoPrediction) else None,
         "bounds": _bounds(option),
-        "notes": list(plan.notes(option)),
+        "notes": notes,
     }
 
 

@@ -25,6 +25,14 @@ class Interval:
             low=numerator / self.high, point=numerator / self.point, high=numerator / self.low
         )
 
+    def widen(self, factor: float) -> "Interval":
+        """Return the interval of the point times another value, known to ``factor`` at 80 %."""
+        below, above = (
+            math.exp(math.hypot(math.log(ratio), math.log(factor)))
+            for ratio in (self.point / self.low, self.high / self.point)
+        )
+        return Interval(low=self.point / below, point=self.point, high=self.point * above)
+
     def span(self, other: "Interval") -> "Interval":
         """Return the interval that holds both; its point is their geometric mean."""
         return Interval(

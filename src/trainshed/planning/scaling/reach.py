@@ -23,6 +23,9 @@ _SERVERS = frozenset({Strategy.PS_CPU, Strategy.PS_GPU, Strategy.PS_DISTRIBUTED,
 _PCIE_BYTES = 24e9
 #: The spreads below and above for a class with few published points.
 _USUAL = (-1.3, 1.6)
+#: The standard deviation by which jobs of one size differ at two accelerators, in logarithms; it
+#: grows with the root of the doublings.
+_UNLIKE = 0.1
 #: The factors by which a repeated run differs on another day, even with steady steps.
 _REPEATED = (0.98, 1.03)
 
@@ -63,7 +66,8 @@ def _from_published(posterior: Posterior, cluster: Cluster, batch: StepBatch) ->
     """Return the factors of the time relative to one accelerator, whose own time is unknown."""
     one = replace(cluster, accelerators=1, hosts=1)
     low, high = posterior.job.constants.reach.get(Extrapolation.PUBLISHED, _USUAL)
-    spread = posterior.spread(cluster, batch, base=one)
+    of_values = posterior.spread(cluster, batch, base=one)
+    spread = math.hypot(of_values, _UNLIKE * math.sqrt(math.log2(cluster.accelerators)))
     return Interval(low=math.exp(low * spread), point=1.0, high=math.exp(high * spread))
 
 

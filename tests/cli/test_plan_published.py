@@ -1,0 +1,94 @@
+"""``trainshed plan`` of trainings that were not measured, by their size or by their name."""
+
+import pytest
+
+from cli.planned import refused_field
+
+
+@pytest.fixture
+def from_nothing(plan):
+    """Plan a job file without a calibration, on machines with the catalog's network."""
+
+    def run(*words, catalog=True):
+        links = ("--network-gbps", "catalog") if catalog else ()
+        return plan(*words, *links, calibration=None)
+
+    return run
+
+
+def test_a_size_shows_how_a_job_scales_its_price_its_reducers_and_what_to_measure(from_nothing):
+    run = from_nothing("--params", "25.6e6")
+    first, *_ = run.out.splitlines()
+    assert run.code == 0, run.err
+    assert first.startswith("32 GPUs: ")
+    assert " times one (" in first
+    assert "an hour; from published jobs like it; measure for samples/s: trainshed plan" in first
+    assert "reducers  4 reducers of n1-highcpu-16" in run.out
+    assert "price     32 GPUs: " in run.out
+    assert "x one" in run.out
+    document = from_nothing("--params", "25.6e6", "--format", "json").json
+    own = document["options"][document["own"]]
+    assert (own["samples_per_s"], own["time_s"], own["cost"]) == (None, None, None)
+    assert own["speedup"]["low"] < own["speedup"]["point"] < own["speedup"]["high"] < 33
+    assert own["price_hour"] > 1
+
+
+def test_a_known_model_has_samples_a_time_and_a_cost_with_a_wide_interval(from_nothing):
+    run = from_nothing("--model", "resnet50", "--target", "epochs=90", "--epoch-samples", "1281167")
+    assert run.code == 0, run.err
+    assert "up to 1.7 times faster or slower" in run.out
+    document = from_nothing("--model", "resnet50", "--format", "json").json
+    one = document["options"][0]
+    rate = one["samples_per_s"]
+    assert rate["high"] / rate["low"] > 1.7**2
+    assert rate["low"] < 337 * one["accelerators"] < rate["high"]
+    assert one["cost"]["low"] < one["cost"]["point"] < one["cost"]["high"]
+
+
+def test_unknown_links_stay_a_range(from_nothing):
+    document = from_nothing("--params", "25.6e6", "--format", "json", catalog=False).json
+    by_count = {option["accelerators"]: option for option in document["options"]}
+    assert by_count[8]["speedup"]["point"]
+    assert by_count[32]["speedup"]["point"] is None
+    assert by_count[32]["links_gbps"] == [1.0, 100.0]
+
+
+def test_without_a_size_and_a_calibration_the_refusal_names_both_ways(from_nothing):
+    run = from_nothing("--format", "json")
+    assert refused_field(run) == "calibration"
+    assert "run: trainshed plan calibrate" in run.err
+    assert "--params N or --model NAME" in run.err
+
+
+def test_a_deadline_needs_a_rate(from_nothing):
+    run = from_nothing("--params", "25.6e6", "--deadline", "6h", "--format", "json")
+    assert refused_field(run) == "deadline"
+    met = from_nothing("--model", "resnet50", "--deadline", "6h")
+    assert met.code == 0, met.err
+    assert "meets it" in met.out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--model", "alexnet"), "--model must be one of resnet18 to resnet152, "),
+        (("--model", "resnet50", "--params", "1e6"), "--params does not go with --model"),
+    ],
+)
+def test_wrong_words_are_refused_in_a_sentence(from_nothing, words, sentence):
+    run = from_nothing(*words)
+    assert (run.code, run.out) == (2, "")
+    assert sentence in run.err
+
+
+def test_a_calibration_is_not_mixed_with_published_jobs(plan):
+    run = plan("--params", "1e6")
+    assert run.code == 2
+    assert "for plans without --calibration" in run.err
+
+
+def test_the_page_and_the_picture_draw_ratios(from_nothing, tmp_path):
+    pytest.importorskip("matplotlib", reason="pip install 'trainshed[plan]' to run it")
+    run = from_nothing("--params", "25.6e6", "--html", "plan.html", "--png", "plan.png")
+    assert run.code == 0, run.err
+    assert "times one accelerator" in (tmp_path / "plan.html").read_text()
