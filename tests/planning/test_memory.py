@@ -55,3 +55,9 @@ def test_what_nobody_measured_is_not_guessed():
     assert memory_use(calibration(V100, peak=0.0), one, StepBatch(), 0.0) is None
     unknown = memory_use(calibration(V100), one, StepBatch(), 0.0)
     assert (unknown.words, unknown.refused, unknown.is_tight) == ("10 GiB", None, False)
+
+
+def test_a_small_model_needs_more_than_nothing():
+    small = calibration(V100, peak=0.0, state=0.0, parameters=4e6)
+    use = memory_use(small, Cluster(host=V100, accelerators=1, hosts=1), StepBatch(), 16 * GIB)
+    assert use.words == "over 0.015 of 16 GiB"

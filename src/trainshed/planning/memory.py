@@ -101,4 +101,6 @@ def _buckets(training: Training, peak: Run, cluster: Cluster) -> float:
 
 def _gib(value: float) -> str:
     gib = value / _GIB
+    if gib < 1:
+        return f"{gib:.2g}"
     return f"{gib:.0f}" if gib >= 10 else f"{gib:.1f}"  # noqa: PLR2004 - two digits
