@@ -6,7 +6,7 @@ of a job writes its start time to a file in a folder that all nodes share.
 
 import contextlib
 import os
-import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -25,7 +25,7 @@ CLUSTER = ROOT / "tests" / "slurm" / "cluster.py"
 IMAGE = "registry.test/bench:1"
 JOBS = "/v1/projects/benchmark/locations/us-central1/customJobs"
 WAIT_S_MAX = 90.0
-#: Writes its start time, and waits for a file if one is named.
+#: Writes its start time, and waits for a file if one is named, or for some seconds.
 PROGRAM = """\
 import os, sys, time
 now = time.time()
@@ -33,13 +33,11 @@ name = os.path.join(sys.argv[1], str(os.getpid()) + "-" + os.uname().nodename + 
 with open(name + ".new", "w") as file:
     file.write(repr(now))
 os.rename(name + ".new", name)
-while len(sys.argv) > 2 and not os.path.exists(sys.argv[2]):
+if len(sys.argv) > 3:
+    time.sleep(float(sys.argv[3]))
+while len(sys.argv) == 3 and not os.path.exists(sys.argv[2]):
     time.sleep(0.05)
 """
-#: The lines of sdiag that count requests for jobs; squeue of one user sends another type of them.
-_JOB_REQUESTS = re.compile(
-    r"^\s*REQUEST_JOB_(?:USER_)?INFO\s*\(\s*\d+\)\s*count:\s*(\d+)", re.MULTILINE
-)
 SUBMITIT = """\
 import sys, submitit
 
@@ -114,13 +112,13 @@ def wait_until(is_so: Callable[[], object], what: str, seconds: float = WAIT_S_M
         time.sleep(0.02)
 
 
-def moments(folder: Path, count: int) -> list[float]:
+def moments(folder: Path, count: int, seconds: float = WAIT_S_MAX) -> list[float]:
     """Wait until ``count`` tasks have begun; return their start times in order."""
 
     def list_marks() -> list[Path]:
         return [path for path in folder.iterdir() if path.suffix != ".new"]
 
-    wait_until(lambda: len(list_marks()) >= count, f"{count} tasks have begun")
+    wait_until(lambda: len(list_marks()) >= count, f"{count} tasks have begun", seconds)
     return sorted(float(path.read_text()) for path in list_marks())
 
 
@@ -178,8 +176,12 @@ def server_on(at: Cluster) -> Iterator[Server]:
 
 def a_job(at: Cluster, folder: Path, count: int, *more: str) -> dict[str, object]:
     """Return a job of ``count`` replicas, each of which writes its start time."""
-    argv = [sys.executable, str(at.program), str(folder), *more]
-    spec = {"imageUri": IMAGE, "command": argv}
+    return job_of([sys.executable, str(at.program), str(folder), *more], count)
+
+
+def job_of(argv: Sequence[str], count: int) -> dict[str, object]:
+    """Return a job of ``count`` replicas that run a command."""
+    spec = {"imageUri": IMAGE, "command": list(argv)}
     machine = {"machineType": "n1-standard-4"}
     pools = [
         {"machineSpec": machine, "replicaCount": str(replicas), "containerSpec": spec}
@@ -205,9 +207,9 @@ def await_state(client: Caller, name: str, *states: str) -> float:
     return time.time()
 
 
-def plain_sbatch(at: Cluster, folder: Path, count: int) -> None:
-    """Submit the script that a user would write by hand."""
-    run = f"exec {sys.executable} {at.program} {folder}"
+def plain_sbatch(at: Cluster, folder: Path, count: int, *more: str) -> None:
+    """Submit the script that a user would write by hand; ``more`` are arguments of the program."""
+    run = shlex.join(["exec", sys.executable, str(at.program), str(folder), *more])
     steps = f"srun {run.removeprefix('exec ')}" if count > 1 else run
     flags = ("--parsable", f"-N{count}", "-c4", "--mem=15360", "--output=/dev/null")
     at.command("sbatch", *flags, at.script(steps))
@@ -251,8 +253,3 @@ def _run_in(at: Cluster, argv: Sequence[str], *, may_fail: bool = False) -> None
     )
     if done.returncode and not may_fail:
         raise SystemExit(f"{argv[0]}: {done.stderr[-2000:]}")
-
-
-def count_queries(at: Cluster) -> int:
-    """Return the number of requests for jobs that the controller got since its last reset."""
-    return sum(map(int, _JOB_REQUESTS.findall(at.command("sdiag"))))
