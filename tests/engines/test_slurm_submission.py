@@ -38,21 +38,6 @@ POLICY = (
 )
 
 
-@pytest.mark.parametrize(
-    ("limit", "how"),
-    [(None, "for at most 55 min, the cluster's limit; scheduling.timeout sets a shorter one"),
-     (60, "")],
-)  # fmt: skip
-def test_a_job_that_the_partition_gives_less_time_says_so_when_it_starts(world, limit, how):
-    """The user learned of it only when the partition's time was over."""
-    engine = world.engine(partition="short")
-    eventually(engine.fleet)
-    engine.launch(KEY, plan_of(), claim(running_s_max=limit))
-    world.slurm.set("1", "RUNNING")
-    world.begin()
-    assert until(engine, Phase.READY).placed_how == how
-
-
 def test_one_submission_however_often_it_is_launched(world):
     engine = launched(world)
     engine.launch(KEY, plan_of(), claim())

@@ -15,7 +15,7 @@ from trainshed.engines import decisions, spool
 from trainshed.engines.cluster_end import compose_end
 from trainshed.engines.decisions import GiveUp, Over, Recorded, Runs, TakeClaim, Unknown, Waits
 from trainshed.engines.processes.moments import Moments
-from trainshed.engines.slurm import attempt_files, comments, holding, proof, time_grant
+from trainshed.engines.slurm import attempt_files, comments, holding, proof
 from trainshed.engines.slurm.attempt_files import SpoolRecord
 from trainshed.engines.slurm.parse import Cancellation, SlurmJob
 from trainshed.engines.slurm.poll import LastAnswer
@@ -258,10 +258,8 @@ class SlurmAttempt:
 
         squeue lists nodes late, and fewer of them while a job ends.
         """
-        submitted = self.submitted
-        kept_from, cut_s = (submitted.kept, submitted.cut_s) if submitted else (0, 0.0)
-        words = (holding.describe(kept_from, self.job), time_grant.describe_cut(cut_s))
-        how = ", ".join(filter(None, words))
+        kept_from = self.submitted.kept if self.submitted else 0
+        how = holding.describe(kept_from, self.job)
         return observation._replace(placed=self._list_seats(), placed_how=how)
 
     def _list_seats(self) -> tuple[Seat, ...]:

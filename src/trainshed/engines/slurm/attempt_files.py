@@ -42,8 +42,6 @@ class SpoolRecord(NamedTuple):
     """A hash of the request to Slurm."""
     kept: int = 0
     """Number of the attempt whose allocation was kept for this attempt; 0: a new allocation."""
-    cut_s: float = 0.0
-    """Seconds that the cluster gives the attempt, fewer than the job may run; 0: it gives all."""
 
 
 def read_submission(folder: AttemptFolder) -> SpoolRecord | None:
@@ -70,8 +68,7 @@ def _parse_submission(document: Any) -> SpoolRecord:
     if job and not (job.isascii() and job.isdecimal()):
         raise ValueError(f"job must be a number, got {job!r:.100}")
     shape, kept_from = str(document.get("shape", "")), int(document.get("kept", 0))
-    cut_s = float(document.get("cut_s", 0.0))
-    return SpoolRecord(float(document["since_s"]), job, parts, shape, kept_from, cut_s)
+    return SpoolRecord(float(document["since_s"]), job, parts, shape, kept_from)
 
 
 def read_end(folder: AttemptFolder) -> EndByCluster | None:

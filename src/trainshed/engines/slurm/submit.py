@@ -147,9 +147,7 @@ class Submitter:
         cluster = self._poller.cluster
         job_id = self._find_job(attempt.key) if attempt.submitted is not None else ""
         shape = holding.hash_request(submission)
-        placings = _list_placings(submission.shape, plan)
-        cut_s = (submission.ends_s or 0.0) if submission.ends_why else 0.0
-        record = SpoolRecord(time.time(), job_id, placings, shape, cut_s=cut_s)
+        record = SpoolRecord(time.time(), job_id, _list_placings(submission.shape, plan), shape)
         attempt_files.keep_submitted(attempt.folder, record)
         attempt.submitted = record
         if not job_id and (taken := self._holding.take(submission, submission.ends_s, cluster)):

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from trainshed.engines.slurm.options import SlurmOptions
 from trainshed.engines.slurm.parse import Partition
-from trainshed.model.texts import format_duration
 
 #: Seconds between the end of the running time of an attempt and Slurm's time limit.
 SPARE_S: Final = 300.0
@@ -58,14 +57,6 @@ def grant_time(
     if minutes_max is None or minutes <= minutes_max:
         return TimeGrant(minutes, ends_s)
     return TimeGrant(minutes_max, min(ends_s, float(longest_s(minutes_max, options.grace_s))))
-
-
-def describe_cut(cut_s: float) -> str:
-    """Describe the seconds that the cluster gives an attempt; empty for 0."""
-    if not cut_s:
-        return ""
-    limit = format_duration(cut_s)
-    return f"for at most {limit}, the cluster's limit; scheduling.timeout sets a shorter one"
 
 
 def _end_late(running_s_max: float, options: SlurmOptions) -> float:
