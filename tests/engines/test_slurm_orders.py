@@ -7,6 +7,7 @@ from trainshed.engines.slurm.states import OVER, SlurmState
 
 RUNS = {"state": SlurmState.RUNNING, "has_begun": True}
 WAITS = {"state": SlurmState.PENDING}
+STARTS = {"state": SlurmState.RUNNING, "is_starting": True}
 UNSUBMITTED = {"is_submitted": False, "job": ""}
 UNNUMBERED = {"job": ""}
 
@@ -22,6 +23,9 @@ UNNUMBERED = {"job": ""}
         # it waits in the queue
         (WAITS, OrderStep.CANCEL),
         ({**WAITS, "is_final": True}, OrderStep.CANCEL),
+        # its launcher starts, and neither knows signals nor can record its end
+        (STARTS, OrderStep.WAIT),
+        ({**STARTS, "is_overdue": True}, OrderStep.CANCEL),
         # it runs
         (RUNS, OrderStep.REMIND),
         ({**RUNS, "is_reminded": True}, OrderStep.WAIT),

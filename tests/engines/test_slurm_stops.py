@@ -47,11 +47,21 @@ def test_stopped_while_it_waits_it_ends_at_once_and_leaves_the_queue(world):
         world.begin()
 
 
-def test_an_order_that_comes_as_a_job_begins_is_no_early_end(world):
+def test_an_order_that_comes_as_a_job_begins_does_not_kill_its_launcher(world):
+    """It was cancelled before it could record an end, and the attempt was lost."""
     engine = launched(world)
-    Path(world.attempt().path, "claim").write_text("1\n")  # its launcher has recorded nothing yet
+    claim_file = Path(world.attempt().path, "claim")
+    claim_file.write_text("1 n1\n")  # its launcher has recorded nothing yet
     engine.stop(KEY, ORDER)
-    assert until(engine, Phase.ENDED, Phase.LOST).phase is Phase.LOST
+    until(engine, Phase.WAITING, Phase.STARTING)
+    world.slurm.set("1", "RUNNING")
+    until(engine, Phase.STARTING)
+    assert not world.slurm.called("scancel")
+    claim_file.unlink()
+    world.begin()
+    eventually(lambda: ["--batch", "--signal=USR1", "1"] in world.slurm.called("scancel"))
+    world.record(exit_of(signal=15, interrupted=True))
+    assert until(engine, Phase.ENDED).outcome.interrupted
 
 
 def test_stopped_while_it_runs_its_launcher_is_asked_to_look(world):

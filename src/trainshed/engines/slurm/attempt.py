@@ -54,6 +54,8 @@ class SlurmAttempt:
     """Whether the launcher was signalled to read the stop order."""
     is_read_only: bool = False
     """Whether this process must not write files, because another process serves the attempt."""
+    is_starting: bool = False
+    """Whether a stop order found that a job has the claim, so that its launcher reads the order."""
     cancelled_s: float = float("-inf")
     cancellation: Cancellation | None = None
     """Who has cancelled the job in Slurm, and when; None: Slurm was not asked yet."""
@@ -176,6 +178,7 @@ class SlurmAttempt:
         decision = proof.decide_state(facts, self._memory)
         if isinstance(decision, TakeClaim):
             facts = replace(facts, claim=spool.take_claim(self.folder))
+            self.is_starting = not facts.claim
             decision = proof.decide_state(facts, self._memory)
         if isinstance(decision, GiveUp):
             decision = self._give_up(decision.why)

@@ -64,6 +64,11 @@ class OrderFacts(NamedTuple):
     is_leaving: bool = False
     """Whether the launcher recorded the end just now, and so exits by itself."""
     has_begun: bool = False
+    is_starting: bool = False
+    """Whether a job has the claim but has not begun; its launcher reads the order when it begins.
+
+    A signal, or the end of the job, would kill a launcher that cannot record its end yet.
+    """
     is_overdue: bool = False
     """Whether the time that the order allows is over."""
     is_requeued: bool = False
@@ -83,9 +88,10 @@ def next_step(facts: OrderFacts) -> OrderStep:
     if facts.state is None and facts.is_final and facts.is_answered:
         return OrderStep.DONE if facts.is_settled else OrderStep.WAIT
     is_end_known = facts.is_final or facts.has_end
-    if is_end_known or not facts.has_begun or facts.is_overdue or facts.is_requeued:
+    is_queued = not (facts.has_begun or facts.is_starting)
+    if is_end_known or is_queued or facts.is_overdue or facts.is_requeued:
         return OrderStep.WAIT if facts.is_leaving else OrderStep.CANCEL
-    return OrderStep.WAIT if facts.is_reminded else OrderStep.REMIND
+    return OrderStep.WAIT if facts.is_reminded or facts.is_starting else OrderStep.REMIND
 
 
 class Orders:
@@ -225,6 +231,7 @@ class Orders:
         is_open = bool(attempt.job) and not is_final and state not in OVER
         has_end = is_final or (is_open and attempt_files.read_end(attempt.folder) is not None)
         has_begun = attempt.records.began is not None
+        is_starting = attempt.is_starting and not has_begun
         is_kept = is_final and self._holding.goes_on(attempt.folder)
         # after the nodes are released, the launcher has some time to exit
         may_leave = is_final and not is_kept and attempt.records.ended is not None
@@ -239,7 +246,8 @@ class Orders:
             is_kept=is_kept,
             is_leaving=may_leave and attempt.is_leaving(),
             has_begun=has_begun,
-            is_overdue=is_open and has_begun and not has_end and attempt.overdue(),
+            is_starting=is_starting,
+            is_overdue=is_open and (has_begun or is_starting) and not has_end and attempt.overdue(),
             is_requeued=attempt.is_requeued,
             is_reminded=attempt.is_reminded,
         )
