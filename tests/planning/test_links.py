@@ -183,3 +183,15 @@ def test_only_google_s_network_is_an_assumption():
         for machine, gbps in ((google, 16.0), (own, 1.0), (google, 0.0))
     ]
     assert [kind.network_assumed for kind in kinds] == [True, False, False]
+
+
+def test_reducers_are_on_the_network_that_is_given():
+    """By the catalog a reducer of 32 Gbit/s would serve hosts of 5 Gbit/s alone."""
+    given = plan(reducers=None, stream_gbps=5.0)
+    assert given.job.reducers.gbps == 5.0, "Google gives both machines 32 Gbit/s"
+    assert plan(reducers=None, network_gbps=CATALOG).job.reducers.gbps == 32
+    own = replace(HOST, network_gbps=0.0)
+    calibration = calibrated(TRAINING, own, ONE_HOST)
+    request = PlanRequest(network_gbps=2.0)
+    job = replace(JOB, host_type=replace(JOB.host_type, host=own))
+    assert plan_of(job, request, [calibration], WORK, PRICES).job.reducers.gbps == 2.0

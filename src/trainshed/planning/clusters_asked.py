@@ -10,7 +10,7 @@ from trainshed.planning.layouts import HostType, Layout, requested_layouts, usua
 from trainshed.planning.links import HostLinks, links_of
 from trainshed.planning.measured_hosts import is_same, on_host
 from trainshed.planning.memory import MemoryUse, memory_use
-from trainshed.planning.plan_request import BatchRule, PlanRequest
+from trainshed.planning.plan_request import CATALOG, BatchRule, PlanRequest
 from trainshed.planning.planned_jobs import PlannedJob
 from trainshed.planning.prices import Machines
 from trainshed.planning.scaling.calibration import Calibration
@@ -22,6 +22,23 @@ from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.training import StepBatch, divide_batch
 from trainshed.planning.sizing import STEPS, WORKERS_MIN
 from trainshed.planning.what_ifs import WhatIf
+
+
+def with_given_links(job: PlannedJob, request: PlanRequest) -> PlannedJob:
+    """Return the job with helpers on the network that the request gives, if it gives a rate.
+
+    Their links keep the proportion to a host's that Google's machine types have.
+    """
+    given = 0.0 if request.network_gbps == CATALOG else float(request.network_gbps)
+    gbps = given or request.stream_gbps
+    if not gbps:
+        return job
+    nominal = job.host.network_gbps if job.host.network_assumed else 0.0
+    reducers, servers = (
+        replace(helpers, gbps=_scale_rate(helpers.gbps, nominal, gbps))
+        for helpers in (job.reducers, job.servers)
+    )
+    return replace(job, reducers=reducers, servers=servers)
 
 
 def clusters(

@@ -4,7 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from trainshed.model.texts import count_noun
-from trainshed.planning.clusters_asked import clusters, matching_reducers, with_reducers
+from trainshed.planning.clusters_asked import (
+    clusters,
+    matching_reducers,
+    with_given_links,
+    with_reducers,
+)
 from trainshed.planning.links import UNKNOWN_LINKS, measure_links
 from trainshed.planning.marks import OptionMarks, best_of, faster, is_cheaper, marks_of, meets, pays
 from trainshed.planning.plan_request import PlanRequest
@@ -177,6 +182,7 @@ def plan_of(
     prices: PriceList,
 ) -> JobPlan:
     """Predict every cluster of the request and choose the recommended ones."""
+    job = with_given_links(job, request)
     options: list[ClusterOption] = []
     what_ifs = list(clusters(job, request, calibrations))
     requested = {what_if.cluster for what_if in what_ifs}
