@@ -38,12 +38,16 @@ def job_file(tmp_path):
 
 def test_a_job_becomes_a_run_that_plans_are_made_from(client, job_file, tmp_path):
     file, out = job_file(STEPS), tmp_path / "cluster.toml"
-    answer = client("plan", "calibrate", "--on-server", file, "--hosts", "1,2", "--out", out)
+    model = ("--params", "1e6", "--precision", "bf16", "--network-gbps", "25")
+    words = (file, "--hosts", "1,2", "--out", out, *model)
+    answer = client("plan", "calibrate", "--on-server", *words)
     assert answer.code == 0, answer.err
     assert "2 hosts ran on 1 machine: the run is left out" in answer.err
     calibration = read(out.read_text())
     assert [(run.kind, run.hosts) for run in calibration.runs] == [(RunKind.COMPUTE, 1)]
     assert calibration.host.machine_type == "n1-standard-4"
+    assert (calibration.host.network_gbps, calibration.training.precision) == (25, "bf16")
+    assert (calibration.training.parameters, calibration.training.gradient_bytes) == (1e6, 4e6)
     planned = client("plan", file, "--calibration", out, "--what-if", "hosts=1")
     assert planned.code == 0, planned.err
 

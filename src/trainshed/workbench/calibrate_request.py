@@ -5,14 +5,18 @@ empty are measured.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from trainshed.model.typed_numbers import above_zero, whole_number
 from trainshed.planning.plan_request import flag
-from trainshed.planning.scaling.training import Strategy
+from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.training import Strategy, Training
 
+#: Bytes of a parameter's gradient if no hook has measured it.
+_BYTES = 4.0
+_GIGABIT = 1.25e8
 #: The strategies that a measurement of one host can have.
 STRATEGIES = tuple(s for s in Strategy if s not in {Strategy.REDUCERS, Strategy.PODS})
 #: The precisions that the planner's tables distinguish.
@@ -94,29 +98,29 @@ class CalibrateRequest:
         "--batch-flag=--batch-size",
         "",
     )
-    parameters: float = _here("--params N", "Number of trained parameters", 0.0, read=above_zero)
-    precision: str = _here("--precision", "Precision of compute", "fp32", choices=PRECISIONS)
-    strategy: Strategy = _here(
+    parameters: float = flag("--params N", "Number of trained parameters", 0.0, read=above_zero)
+    precision: str = flag("--precision", "Precision of compute", "fp32", choices=PRECISIONS)
+    strategy: Strategy = flag(
         "--strategy",
         "How gradients are exchanged",
         Strategy.ALLREDUCE,
         choices=STRATEGIES,
     )
-    asynchronous: bool = _here(
+    asynchronous: bool = flag(
         "--asynchronous",
         "Workers do not wait for each other (parameter servers only)",
         default=False,
         action="store_true",
     )
-    stack: str = _here("--stack NAME", "Framework and version", "")
+    stack: str = flag("--stack NAME", "Framework and version", "")
 
     machine_type: str = _here(
         "--machine-type TYPE", "Machine type of the hosts", "", section="hosts like this one"
     )
-    network_gbps: float = _here(
+    network_gbps: float = flag(
         "--network-gbps GBPS", "Nominal rate of the link between hosts", 0.0, read=above_zero
     )
-    stream_gbps: float = _here(
+    stream_gbps: float = flag(
         "--stream-gbps GBPS",
         "Rate of one stream over that link, measured with iperf3 (run E)",
         0.0,
@@ -154,6 +158,25 @@ class CalibrateRequest:
                 f"--stream-gbps must be at most --network-gbps, the nominal rate of the link, "
                 f"{self.network_gbps:g}, got {self.stream_gbps:g}"
             )
+
+    def state(self, training: Training) -> Training:
+        """Return a measured training with what the user states of it."""
+        parameters = self.parameters or training.parameters
+        return replace(
+            training,
+            parameters=parameters,
+            gradient_bytes=training.gradient_bytes or parameters * _BYTES,
+            precision=self.precision,
+            strategy=self.strategy,
+            stack=self.stack or training.stack,
+            asynchronous=self.asynchronous,
+        )
+
+    def link_runs(self) -> Iterator[Run]:
+        """Yield the stream between two hosts whose rate the user states."""
+        if self.stream_gbps:
+            link_bytes = self.stream_gbps * _GIGABIT
+            yield Run(kind=RunKind.LINK, accelerators=2, hosts=2, link_bytes=link_bytes)
 
     def _misplaced(self) -> Iterator[str]:
         """Yield the flags of the other place of measurement."""

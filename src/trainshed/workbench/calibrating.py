@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ from trainshed.catalog.accelerators import AcceleratorType, known_accelerators
 from trainshed.engines.local.devices.find import devices
 from trainshed.engines.local.machine import accelerator_of
 from trainshed.model.faults import EngineFault, UsageFault
-from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
+from trainshed.planning.scaling.calibration import Calibration, RunKind
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Training
@@ -30,8 +30,6 @@ from trainshed.workbench.short_runs import (
 from trainshed.workbench.step_lines import step_pattern
 from trainshed.workbench.trainer_digest import CodeFile, changed, code_files, digest_of
 
-#: Bytes of a parameter's gradient if no hook has measured it.
-_BYTES: Final = 4.0
 _GIGA: Final = 1e9
 #: The default limits of a run in seconds: for its steps, and until the first one.
 _STEPS_S, _START_S = 15.0, 120.0
@@ -84,7 +82,7 @@ def calibrate(
     calibration = calibrated(
         _training(request, measurements),
         _describe_host(request, accelerators),
-        [*(measurement.run for measurement in measurements), *_link(request.stream_gbps)],
+        [*(measurement.run for measurement in measurements), *request.link_runs()],
     )
     return replace(
         calibration, trainer_digest=digest_of(code), date=f"{datetime.now(tz=UTC):%Y-%m-%d}"
@@ -208,13 +206,6 @@ class _Runs:
         return [measurement]
 
 
-def _link(stream_gbps: float) -> Iterator[Run]:
-    """Yield the link whose rate the user gave."""
-    if stream_gbps:
-        link_bytes = stream_gbps * _GIGA / 8
-        yield Run(kind=RunKind.LINK, accelerators=2, hosts=2, link_bytes=link_bytes)
-
-
 def _describe_host(request: CalibrateRequest, accelerators: _Accelerators) -> HostKind:
     """Describe the host, with the data sheet's rate between GPUs, which the runs correct."""
     count = accelerators.count
@@ -254,19 +245,16 @@ def _training(request: CalibrateRequest, measurements: Sequence[RunMeasurement])
     kinds = {measurement.run.kind for measurement in measurements}
     first = next(m for m in measurements if m.run.kind is not RunKind.INPUT)
     times = first.times
-    parameters = request.parameters or times.parameters
     is_fed = RunKind.INPUT in kinds or first.run.wait_share > 0
-    return Training(
+    training = Training(
         model=request.module_name or (request.script.name if request.script else ""),
-        parameters=parameters,
+        parameters=times.parameters,
         largest=times.largest,
-        gradient_bytes=times.gradient_bytes or parameters * _BYTES,
+        gradient_bytes=times.gradient_bytes,
         batch_per_accelerator=first.run.batch_per_accelerator or 1.0,
         micro_batches=first.run.micro_batches,
         state_bytes=times.state_bytes,
-        precision=request.precision,
-        strategy=request.strategy,
-        stack=request.stack or times.stack,
+        stack=times.stack,
         data="real" if is_fed else "synthetic",
-        asynchronous=request.asynchronous,
     )
+    return request.state(training)

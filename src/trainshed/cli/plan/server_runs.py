@@ -67,8 +67,11 @@ def calibrate_on_server(
         raise UsageFault(
             "no job ran on as many machines as it has hosts; measure one host with --hosts 1"
         )
-    runs = [_convert_run(measured.run) for measured in job_runs]
-    calibration = calibrated(job_runs[0].training, job_runs[0].host, runs)
+    runs = [*(_convert_run(measured.run) for measured in job_runs), *request.link_runs()]
+    training, host = request.state(job_runs[0].training), job_runs[0].host
+    if request.network_gbps:
+        host = replace(host, network_gbps=request.network_gbps, network_assumed=False)
+    calibration = calibrated(training, host, runs)
     return replace(calibration, date=_today())
 
 
