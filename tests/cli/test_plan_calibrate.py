@@ -92,11 +92,13 @@ def test_steps_are_seen_by_the_lines_that_tell_them(calibrate):
 
 
 def test_steps_are_seen_by_the_trainer_library(calibrate):
-    code, _, _ = calibrate(LIBRARY, "--processes", "2", "--runs", "A,C")
+    flags = ("--processes", "2", "--runs", "A,C", "--machine-type", "n1-standard-4")
+    code, _, _ = calibrate(LIBRARY, *flags)
     calibration = read(Path("calibration.toml").read_text())
     assert code == 0
     assert [(run.kind.value, run.accelerators) for run in calibration.runs] == [("A", 1), ("C", 2)]
-    assert all(1e6 < run.memory_bytes < calibration.host.memory_bytes for run in calibration.runs)
+    assert all(1e6 < run.memory_bytes < 15 * 2**30 for run in calibration.runs)
+    assert calibration.host.memory_bytes == 15 * 2**30
 
 
 @pytest.mark.parametrize(

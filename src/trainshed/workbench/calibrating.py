@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.catalog.accelerators import AcceleratorType, known_accelerators
+from trainshed.catalog.machines import known_machines
 from trainshed.engines.local.devices.find import devices
 from trainshed.engines.local.machine import accelerator_of
 from trainshed.model.faults import EngineFault, UsageFault
@@ -31,6 +32,7 @@ from trainshed.workbench.step_lines import step_pattern
 from trainshed.workbench.trainer_digest import CodeFile, changed, code_files, digest_of
 
 _GIGA: Final = 1e9
+_GIB: Final = 2.0**30
 #: The default limits of a run in seconds: for its steps, and until the first one.
 _STEPS_S, _START_S = 15.0, 120.0
 #: Seconds after which no run is repeated because the machine was busy.
@@ -220,16 +222,21 @@ def _describe_host(request: CalibrateRequest, accelerators: _Accelerators) -> Ho
         inside_bytes=gpu.inside_gbytes * _GIGA if gpu else 0.0,
         network=request.network,
         network_gbps=request.network_gbps,
-        memory_bytes=_memory_bytes(name, is_gpu=accelerators.is_gpu),
+        memory_bytes=_memory_bytes(name, request.machine_type, is_gpu=accelerators.is_gpu),
     )
 
 
-def _memory_bytes(accelerator: str, *, is_gpu: bool) -> float:
-    """Return the memory of one GPU by its data sheet, or of this machine; 0 if unknown."""
-    if not is_gpu:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    gpu = _known_accelerator(accelerator)
-    return (gpu.memory_gib or 0.0) * 2.0**30 if gpu else 0.0
+def _memory_bytes(accelerator: str, machine_type: str, *, is_gpu: bool) -> float:
+    """Return the memory of one GPU or of a machine type by its data sheet; 0 if unknown.
+
+    A machine type that the catalog does not know has the memory of this machine.
+    """
+    if is_gpu:
+        gpu = _known_accelerator(accelerator)
+        return (gpu.memory_gib or 0.0) * _GIB if gpu else 0.0
+    machine = known_machines().get(machine_type)
+    here = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return (machine.memory_gb or 0.0) * _GIB if machine else here
 
 
 def _known_accelerator(name: str) -> AcceleratorType | None:
