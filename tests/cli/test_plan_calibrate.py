@@ -134,6 +134,7 @@ def test_what_cannot_be_known_of_a_trainer_is_a_sentence(calibrate, program, fla
     [
         (("--gpus", "1000"), "run the command on a machine that has them"),
         (("--gpus", "0"), "--gpus: must be a whole number from 1 to 1000000, got '0'"),
+        (("--batch-flag", "--size"), "begins with -, write --batch-flag=VALUE"),
         (("--processes", "0"), "--processes: must be a whole number from 1 to"),
         (("--processes", "100000"), "--processes must be from 1 to"),
         (("--runs", "A,X"), "--runs must be letters of A, B, C, D"),

@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -46,6 +47,8 @@ _SPEC_VERTEX = (
 )
 #: The parts of the name of an encryption key.
 KMS = ("kms_key", "kms_keyring", "kms_location", "kms_project")
+#: What argparse says of a flag whose value is missing, or looks like a flag itself.
+_NO_VALUE: Final = re.compile(r"argument (--[\w-]+): expected one argument")
 _REGION = "Location; default: CLOUDSDK_AI_REGION, CLOUDSDK_COMPUTE_REGION, us-central1"
 
 #: The noun for a resource of each group of commands, and an example of its id.
@@ -94,6 +97,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Refuse a command line.  Raises UsageFault."""
+        if match := _NO_VALUE.fullmatch(message):
+            message += f"; if its value begins with -, write {match[1]}=VALUE"
         raise UsageFault(f"{message}; see {self.prog} --help")
 
     def _print_message(self, message: str, file: Any = None) -> None:
