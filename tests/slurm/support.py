@@ -83,18 +83,18 @@ def allocations(cluster, uids=()):
 
 
 @contextmanager
-def gpus_taken(cluster, *nodes, count=4):
-    """Another user's jobs have GPUs of these nodes."""
+def taken(cluster, nodes, *flags):
+    """A job of another user runs on each of these nodes."""
     script = cluster.folder / "sleeps"
     script.write_text(SLEEPS)
-    flags = (f"--gres=gpu:t4:{count}", "--output=/dev/null", "--parsable")
-    jobs = [cluster.run("sbatch", *flags, f"--nodelist={node}", script).strip() for node in nodes]
-    cluster.wait_for(lambda: {*jobs} <= {*cluster.jobs_in("RUNNING")})
+    words = ("sbatch", "--parsable", "--output=/dev/null", *flags)
+    numbers = {cluster.run(*words, f"--nodelist={node}", script).strip() for node in nodes}
+    cluster.wait_for(lambda: numbers <= {*cluster.jobs_in("RUNNING")})
     try:
         yield
     finally:
-        cluster.run("scancel", *jobs)
-        cluster.wait_for(lambda: not {*jobs} & {*cluster.jobs("%A")})
+        cluster.run("scancel", *numbers)
+        cluster.wait_for(lambda: not numbers & {*cluster.jobs("%A")})
 
 
 def replicas_at(server, name):

@@ -6,7 +6,9 @@ import pytest
 
 from e2e import fleet
 from e2e.support import good, log_lines, submit
-from slurm.support import WHERE, a_job, gpus_taken, on_cluster, replicas_at, waits_for
+from slurm.cluster import running_cluster, why_not
+from slurm.configuration import Settings
+from slurm.support import WHERE, a_job, on_cluster, replicas_at, taken, waits_for
 from trainshed.lifecycle.outcome import DEADLINE_EXCEEDED
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -28,8 +30,8 @@ def test_slurm_fills_what_is_free(cluster, tmp_path):
     first, second, third, *others = cluster.nodes
     with (
         on_cluster(cluster, tmp_path / "data") as server,
-        gpus_taken(cluster, *others),
-        gpus_taken(cluster, first, second, count=2),
+        taken(cluster, others, "--gres=gpu:t4:4"),
+        taken(cluster, [first, second], "--gres=gpu:t4:2"),
     ):
         name = submit(server, a_job("gang", WHERE, gpus=2, workers=3))
         nodes = [node for node, _ in replicas_at(server, name)]
@@ -111,3 +113,24 @@ def test_a_replica_has_its_memory_where_each_cpu_may_have_little(cluster, tmp_pa
         assert "TRES=cpu=16,mem=30G" in step, step
         go.touch()
         assert fleet.ended(server, name)["state"] == "SUCCEEDED"
+
+
+@pytest.mark.full  # a cluster of its own; table tests have the choice of a word
+def test_slices_and_several_words_for_one_type(tmp_path):
+    if reason := why_not():
+        pytest.skip(reason)
+    slices = {"a100_1g.5gb": 2, "a100": 1}
+    settings = Settings(nodes=3, gpus={"v100": 2}, own_gpus={1: slices, 2: {"tesla_v100": 2}})
+    gres = {"NVIDIA_TESLA_T4": "a100_1g.5gb"}
+    with running_cluster(settings) as cluster:
+        sliced, free, full = cluster.nodes
+        with (
+            taken(cluster, [full], "--exclusive"),
+            on_cluster(cluster, tmp_path / "data", gres=gres) as server,
+        ):
+            name = submit(server, a_job("slices", WHERE, gpus=1, workers=1))
+            assert replicas_at(server, name) == [(sliced, "0"), (sliced, "1")]
+            document = a_job("words", WHERE, gpus=2)
+            (pool,) = document["jobSpec"]["workerPoolSpecs"]
+            pool["machineSpec"]["acceleratorType"] = "NVIDIA_TESLA_V100"
+            assert replicas_at(server, submit(server, document)) == [(free, "0,1")]

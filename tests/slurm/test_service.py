@@ -18,9 +18,9 @@ from slurm.support import (
     a_job,
     allocations,
     come_to,
-    gpus_taken,
     on_cluster,
     replicas_at,
+    taken,
     waits_for,
 )
 
@@ -118,7 +118,7 @@ def test_a_gang_of_all_roles_finds_each_other(server, cluster):
 def test_replicas_with_gpus_share_the_one_free_node_and_each_sees_its_own(server, cluster):
     free = cluster.nodes[2]
     others = [node for node in cluster.nodes if node != free]
-    with gpus_taken(cluster, *others):
+    with taken(cluster, others, "--gres=gpu:t4:4"):
         name = submit(server, a_job("gang", WHERE, gpus=1, workers=3))
         assert replicas_at(server, name) == [(free, gpu) for gpu in "0123"]
 
