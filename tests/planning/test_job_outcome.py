@@ -1,11 +1,15 @@
 """A job that ran is held against what its calibration says of it."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
-from planning.test_what_ifs import CALIBRATION, HOST
+from planning.test_what_ifs import CALIBRATION, HOST, RUNS, TRAINING
 from trainshed.planning.job_outcome import outcome_of, score
 from trainshed.planning.prices import HourPrice
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
+from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.training import Training
 
@@ -47,6 +51,22 @@ def test_without_goodput_and_with_a_price_the_cost_is_said():
     report = outcome_of("job_1", CALIBRATION, run, price=price)
     assert "goodput" not in report.sentence
     assert report.sentence.endswith("cost 2.60 USD, predicted 2.60")
+
+
+def test_a_job_over_unknown_links_is_compared_with_their_range():
+    host = replace(HOST, network_assumed=True)
+    calibration = calibrated(TRAINING, host, RUNS[:2])
+    run = Run(kind=RunKind.JOB, accelerators=16, hosts=2, machines=2, steps=1000, step_s=0.26)
+    price = HourPrice(amount=36.0, currency="USD", dates=(), sources=())
+    report = outcome_of("job_1", calibration, run, price=price)
+    assert report.is_inside
+    assert report.numbers["class"].endswith(", links unknown")
+    low, _, high = report.numbers["predicted_s"]
+    assert high > 5 * low
+    assert re.search(r"predicted [\d.]+ to [\d.]+ min, took 4.3 min, inside; cost 2.60 USD$",
+                     report.sentence), report.sentence  # fmt: skip
+    with_link = outcome_of("job_2", calibrated(TRAINING, host, RUNS), run)
+    assert not with_link.reach.endswith("unknown")
 
 
 def test_jobs_of_several_classes_are_counted_apart():

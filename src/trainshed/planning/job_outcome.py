@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trainshed.planning.links import HostLinks, links_of
+from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.plan_words import amount_words, lasting, lasting_between, money
 from trainshed.planning.prices import HourPrice
 from trainshed.planning.scaling.calibration import Calibration, Run
@@ -15,6 +17,8 @@ from trainshed.planning.scaling.prediction import Interval, NoPrediction
 from trainshed.planning.scaling.reach import reach_of
 
 _HOUR_S: Final = 3600.0
+#: The end of the class of predictions for unknown links, whose intervals are wide.
+_UNKNOWN_LINKS: Final = ", links unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +29,7 @@ class JobOutcome:
     run: Run
     predicted_s: Interval
     reach: str
-    """The kind of extrapolation from measured counts (``reach.Extrapolation``)."""
+    """The kind of extrapolation (``reach.Extrapolation``), and whether the links were unknown."""
     goodput: float | None = None
     price: HourPrice | None = None
     """The price of all its machines."""
@@ -43,14 +47,16 @@ class JobOutcome:
     @property
     def sentence(self) -> str:
         """The comparison in one line: ``900 steps: predicted 4 h [3 to 5], took 4 h, inside``."""
-        text = f"{self.run.steps:,} steps: predicted {lasting_between(self.predicted_s)}, "
+        text = (
+            f"{self.run.steps:,} steps: predicted {predicted_words(self.predicted_s, self.reach)}, "
+        )
         text += f"took {lasting(self.took_s)}, {'inside' if self.is_inside else 'a miss'}"
         if self.goodput is not None:
             text += f"; goodput {self.goodput:.2f}"
         if self.price:
-            cost, predicted = self._cost(self.took_s), self._cost(self.predicted_s.point)
-            text += f"; cost {money(cost, self.price.currency)}"
-            text += f", predicted {amount_words(predicted)}"
+            text += f"; cost {money(self._cost(self.took_s), self.price.currency)}"
+            if not self.reach.endswith(_UNKNOWN_LINKS):
+                text += f", predicted {amount_words(self._cost(self.predicted_s.point))}"
         return text
 
     def _cost(self, seconds: float) -> float:
@@ -88,22 +94,45 @@ def outcome_of(
     goodput: float | None = None,
     price: HourPrice | None = None,
 ) -> JobOutcome | NoPrediction:
-    """Compare a run with the prediction made without it."""
-    cluster = Cluster(host=calibration.host, accelerators=run.accelerators, hosts=run.hosts)
-    prediction = predict(
-        calibration,
-        cluster,
-        batch=run.batch,
-    )
-    if isinstance(prediction, NoPrediction):
-        return prediction
-    predicted = prediction.step_s.times(run.steps)
+    """Compare a run with the prediction made without it, which is a range for unknown links."""
+    predictions = [
+        predict(
+            one.calibration or calibration,
+            Cluster(host=one.host, accelerators=run.accelerators, hosts=run.hosts),
+            batch=run.batch,
+        )
+        for one in _list_links(calibration, run)
+    ]
+    steps_s = []
+    for prediction in predictions:
+        if isinstance(prediction, NoPrediction):
+            return prediction
+        steps_s.append(prediction.step_s.times(run.steps))
     measured = {(past_run.accelerators, past_run.hosts) for past_run in timed(calibration.runs)}
     target = (run.accelerators, run.hosts)
-    reach = reach_of(calibration.training, calibration.host, measured, target)
+    reach = reach_of(calibration.training, calibration.host, measured, target).value
+    is_range = len(steps_s) > 1
     return JobOutcome(
-        job=job, run=run, predicted_s=predicted, reach=reach.value, goodput=goodput, price=price
+        job=job,
+        run=run,
+        predicted_s=steps_s[0].span(steps_s[1]) if is_range else steps_s[0],
+        reach=reach + _UNKNOWN_LINKS if is_range else reach,
+        goodput=goodput,
+        price=price,
     )
+
+
+def _list_links(calibration: Calibration, run: Run) -> Sequence[HostLinks]:
+    """Return the hosts of a run with their links; with unknown links, with slow and fast ones."""
+    if run.hosts == 1:
+        return [HostLinks(host=calibration.host, calibration=calibration)]
+    links = links_of(calibration, calibration.host, PlanRequest())
+    return links.ends or [links]
+
+
+def predicted_words(predicted_s: Interval, reach: str) -> str:
+    """Format the predicted time of a job; for unknown links as a range without a point."""
+    return lasting_between(predicted_s, has_point=not reach.endswith(_UNKNOWN_LINKS))
 
 
 def score(outcomes: Sequence[Mapping[str, Any]]) -> Iterator[str]:

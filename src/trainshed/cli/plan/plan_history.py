@@ -175,7 +175,8 @@ def _list_text(calibrations: Sequence[Json], jobs: Sequence[Json], limit: int | 
 
 
 def _job_row(job: Json) -> tuple[object, ...]:
-    from trainshed.planning.plan_words import lasting, lasting_between, money
+    from trainshed.planning.job_outcome import predicted_words
+    from trainshed.planning.plan_words import lasting, money
     from trainshed.planning.scaling.prediction import Interval
 
     low, point, high = job["predictedSeconds"]
@@ -184,7 +185,7 @@ def _job_row(job: Json) -> tuple[object, ...]:
         job["job"],
         job["hosts"],
         f"{job['steps']:,}",
-        lasting_between(Interval(low=low, point=point, high=high)),
+        predicted_words(Interval(low=low, point=point, high=high), job["class"]),
         lasting(job["tookSeconds"]),
         "yes" if job["inside"] else "no",
         "" if goodput is None else f"{goodput:.2f}",
