@@ -88,6 +88,13 @@ def test_reasons_are_said_in_our_words_and_quoted(word, reason):
     assert explanation.blockers == (), "it is not in its own way"
 
 
+@pytest.mark.parametrize("whose", ["QOS", "Assoc"])
+def test_a_time_that_the_accounting_never_permits_names_what_sets_it(whose):
+    explanation = states.explain_waiting([job(reason=f"{whose}MaxWallDurationPerJobLimit")])
+    assert explanation.reason is Reason.QUOTA
+    assert "scheduling.timeout, or `time_max_s`" in explanation.message
+
+
 def test_every_release_explains_itself():
     """What Slurm 22.05 to 26.05 say of jobs that wait; docs/sources/slurm.md has the source."""
     reasons = {word: states.explain_waiting([job(reason=word)]) for word in WAITING.split()}

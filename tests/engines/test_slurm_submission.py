@@ -130,6 +130,7 @@ def test_seats_are_no_place_here(world):
         ("sbatch: error: Invalid account or account/partition combination specified", "sacctmgr"),
         ("sbatch: error: Batch job submission failed: Invalid qos specification", "sacctmgr"),
         ("sbatch: error: Batch job submission failed: Invalid partition name", "sinfo"),
+        ("sbatch: error: Requested time limit is invalid (missing or exceeds it)", "time_max_s"),
         ("sbatch: error: Requested node configuration is not available", "not available"),
     ],
 )

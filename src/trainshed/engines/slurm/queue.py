@@ -144,6 +144,8 @@ _ADVICE: Final[Mapping[str, str]] = {
     "`sacctmgr show assoc user=$USER format=qos` lists the values that you may use",
     "invalid partition": "; the engine's `partition` and the label trainshed-slurm-partition "
     "set it: `sinfo` lists the partitions",
+    "time limit is invalid": "; set scheduling.timeout, or the engine's `time_max_s` for jobs that "
+    "set none: `sinfo -o '%P %l'` lists the limits of the partitions",
     "reservation": "; the engine's `reservation` and the label trainshed-slurm-reservation "
     "set it: `scontrol show reservation` lists the reservations",
 }
