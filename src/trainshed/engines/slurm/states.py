@@ -175,11 +175,11 @@ def explain_never(rows: Sequence[SlurmJob]) -> str | None:
 _QUEUE = (Reason.ENGINE_QUEUE, "other jobs are before the job in the cluster's queue")
 _CLOSED = (Reason.DRAINED, "the nodes that could hold the job take no jobs")
 _QUOTA = (Reason.QUOTA, "a limit of the cluster's accounting is reached")
-_LONG = (
-    Reason.QUOTA,
+_TOO_LONG: Final = (
     "the job asks for more time than the cluster's accounting permits for a job: set "
-    "scheduling.timeout, or `time_max_s` of the engine for jobs without one",
+    "scheduling.timeout, or `time_max_s` of the engine for jobs without one"
 )
+_LONG = (Reason.QUOTA, _TOO_LONG)
 _HELD = (Reason.HELD, "the job is held in the cluster's queue")
 
 _MEANINGS: Final[Mapping[str, tuple[Reason, str]]] = {
