@@ -26,6 +26,8 @@ def test_all_runs_of_a_host_are_measured_and_planned_with(model, torch_device, t
     runs = {run.kind.value: run for run in calibration.runs}
     assert list(runs) == (["A", "B", "C", "D"] if count > 1 else ["A", "B"]), outcome.story()
     assert calibration.training.parameters > 0, "the hooks have counted them"
+    assert calibration.training.micro_batches == 1
+    assert 0 < calibration.training.state_bytes < runs["A"].memory_bytes
     assert calibration.training.batch_per_accelerator == (64 if torch_device == "cuda" else 2)
     assert calibration.host.accelerator != "CPU" or torch_device == "cpu"
     planned = call("gpu-check", "plan", "--calibration", out, "--what-if", f"gpus={count}")
