@@ -85,7 +85,8 @@ def main(path: str, launcher: LauncherFunctions | None = None) -> int:
 
         return fork_server.serve(main)
     has_reaper = launcher is None and not is_tethered() and not kill.find_box_strategy()
-    reaper = fork_below_reaper() if has_reaper else None
+    reaper_pid = fork_below_reaper() if has_reaper else 0
+    reaper = identity.find_identity(reaper_pid) if reaper_pid else None
     wake = wake_on_signals()
     folder = AttemptFolder(path)
     lock = folder.hold()

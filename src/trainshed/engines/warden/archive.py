@@ -8,6 +8,7 @@ build gives the same bytes.  A node needs nothing but Python 3.9, so these sourc
 import ast
 import hashlib
 import io
+import re
 import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,11 @@ import trainshed_trainer
 #: Begins every module, on its first line so that line numbers do not change.  Without it, Python
 #: 3.9 would evaluate annotations such as ``int | None`` and fail.
 _DEFERS_ANNOTATIONS: Final = b"from __future__ import annotations; "
+#: An import for annotations alone, which nodes do not need: with it, a reaper would keep typing and
+#: re in memory as long as its attempt runs.
+_FOR_ANNOTATIONS: Final = re.compile(
+    rb"^from typing import (Final|NoReturn)(, (Final|NoReturn))*$", re.MULTILINE
+)
 _MAIN: Final = "trainshed/engines/warden/started.py"
 #: The earliest date of an entry in a zip file.
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
@@ -81,7 +87,10 @@ def _list_modules(first: str) -> Iterator[tuple[str, bytes]]:
         if path is None:
             continue
         source = path.read_bytes()
-        yield _archive_path(name, path), _DEFERS_ANNOTATIONS + source
+        yield (
+            _archive_path(name, path),
+            _DEFERS_ANNOTATIONS + _FOR_ANNOTATIONS.sub(b"", source),
+        )
         package = name.rpartition(".")[0]
         for module in {package, *list_imports(source)} - modules:
             if module.partition(".")[0] == "trainshed":

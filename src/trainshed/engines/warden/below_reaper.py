@@ -5,10 +5,8 @@ caller imports everything else afterwards.
 """
 
 import os
-from typing import NamedTuple
 
 from trainshed.engines.processes import tree
-from trainshed.engines.processes.identity import Identity
 from trainshed.engines.supervise.kernel.reaper import StatusSwitch, fork_below_reaper
 from trainshed.engines.supervise.kernel.signals import close_inherited
 from trainshed.engines.warden import loader_variables
@@ -17,16 +15,21 @@ from trainshed.engines.warden import loader_variables
 _FIRST = 1
 
 
-class WardenProcess(NamedTuple):
+class WardenProcess:
     """A warden's process, as its cluster has started it."""
 
-    env: dict[str, str]
-    """The variables with which the cluster started it."""
-    parent: int
-    """The pid of the process that has started the reaper."""
-    reaper: Identity | None
-    switch: StatusSwitch
-    """Whether the reaper passes the exit status of the warden on."""
+    __slots__ = ("env", "has_reaper", "parent", "switch")
+
+    def __init__(
+        self, env: dict[str, str], parent: int, switch: StatusSwitch, *, has_reaper: bool
+    ) -> None:
+        self.env = env
+        """The variables with which the cluster started it."""
+        self.parent = parent
+        """The pid of the process that has started the reaper, or the warden without one."""
+        self.switch = switch
+        """Whether the reaper passes the exit status of the warden on."""
+        self.has_reaper = has_reaper
 
 
 def fork_warden() -> WardenProcess:
@@ -36,9 +39,8 @@ def fork_warden() -> WardenProcess:
     if os.getpid() == _FIRST:
         tree.hide_memory()  # programs in the container could read the secret in /proc/1/environ
     parent, switch = os.getppid(), StatusSwitch()
-    return WardenProcess(
-        env, parent, fork_below_reaper(forwards_signals=True, switch=switch), switch
-    )
+    reaper = fork_below_reaper(forwards_signals=True, switch=switch)
+    return WardenProcess(env, parent, switch, has_reaper=bool(reaper))
 
 
 def fork_launcher() -> None:
@@ -47,9 +49,8 @@ def fork_launcher() -> None:
     A cluster that kills the process it has started ends the launcher too.
     """
     close_inherited()
-    own_pid = os.getpid()
-    if fork_below_reaper(forwards_signals=True, switch=StatusSwitch()) is not None:
-        tree.die_with_parent(own_pid)
+    if reaper := fork_below_reaper(forwards_signals=True, switch=StatusSwitch()):
+        tree.die_with_parent(reaper)
 
 
 def _read_own_environment() -> dict[str, str]:

@@ -11,7 +11,8 @@ import signal
 import stat
 import sys
 from importlib.machinery import ModuleSpec
-from typing import Any, Final
+from types import ModuleType
+from typing import Final
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _MODE: Final = 0o600
@@ -111,7 +112,7 @@ class CompiledModules:
     def create_module(self, _spec: ModuleSpec) -> None:
         """Let Python create the module."""
 
-    def exec_module(self, module: Any) -> None:
+    def exec_module(self, module: ModuleType) -> None:
         """Run the code of a module.  Raises OSError."""
         _, offset, length = self._modules[module.__name__]
         descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)

@@ -98,7 +98,7 @@ class _Parent:
     """The process that started the warden's reaper."""
 
     def __init__(self, process: WardenProcess) -> None:
-        self._reaper = process.reaper
+        self._has_reaper = process.has_reaper
         self._own_parent = os.getppid()
         self._parent = process.parent
 
@@ -108,7 +108,7 @@ class _Parent:
         if os.getppid() != self._own_parent:
             return True
         try:
-            return self._reaper is not None and tree.parent_of(self._own_parent) != self._parent
+            return self._has_reaper and tree.parent_of(self._own_parent) != self._parent
         except OSError:
             return True
 

@@ -5,6 +5,7 @@ Without a second subreaper, that is the machine's init, which kills none of them
 the attempt would then identify its processes (decision 0045).
 """
 
+import gc
 import os
 import signal
 import time
@@ -14,8 +15,7 @@ from functools import partial
 from types import FrameType
 from typing import Final, NoReturn
 
-from trainshed.engines.processes import identity, tree
-from trainshed.engines.processes.identity import Identity
+from trainshed.engines.processes import tree
 from trainshed.model.exit_status import SIGNAL_BASE
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -45,26 +45,25 @@ class StatusSwitch:
             return True
 
 
-def fork_below_reaper(
-    *, forwards_signals: bool = False, switch: StatusSwitch | None = None
-) -> Identity | None:
+def fork_below_reaper(*, forwards_signals: bool = False, switch: StatusSwitch | None = None) -> int:
     """Continue in a child process; this process kills the processes that the child leaves behind.
 
-    Return, in the child, the identity of this process, the reaper.  None: there is no reaper, and
-    the caller continues in its own process.
+    Return, in the child, the pid of this process, the reaper; 0: there is no reaper, and the caller
+    continues in its own process.
 
     ``forwards_signals``: send each signal on to the child, because Slurm signals only this process,
     and a cluster of containers only their first process.  ``switch``: if it is on at the end of the
     child, this process exits with the child's status, 128 + N after signal N; otherwise with 0.
     """
     if not tree.can_list() or not tree.adopt_orphans(True):
-        return None
-    reaper = identity.read_own_identity()
+        return 0
+    reaper = os.getpid()
+    gc.freeze()  # a collection in the child would write to shared pages, and so copy them
     try:
         child = os.fork()
     except OSError:
         tree.adopt_orphans(False)
-        return None
+        return 0
     if child:
         _reap_after(child, forwards_signals=forwards_signals, switch=switch)
     os.setsid()
