@@ -3,6 +3,7 @@
 import os
 import shlex
 import subprocess
+import zipfile
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from trainshed.engines.slurm.holding import hash_request
 from trainshed.engines.slurm.script import Submission
 from trainshed.engines.slurm.shape import ShapeRules, roles_of, shape_of
 from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.warden.archive_words import CODE
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import Demand, FleetPolicy, GroupDemand, JobDemand
 from trainshed.model.roles import Role
@@ -24,7 +26,7 @@ COMMON = (
     "--chdir=/s/j/2"
 )
 SRUN = "srun --kill-on-bad-exit=0 --wait=0 --mpi=none --input=none"
-WARDEN = "py -I -S w.pyz task --first 0 --rank-variable SLURM_PROCID"
+WARDEN = f"py -I -S -c {shlex.quote(CODE)} w.pyz task --first 0 --rank-variable SLURM_PROCID"
 
 
 def demand(*groups):
@@ -185,15 +187,19 @@ def test_a_percent_sign_in_a_folder_is_no_pattern_of_slurms():
 def folder(tmp_path):
     path = tmp_path / "an attempt's $HOME"
     path.mkdir()
-    archive = tmp_path / "w.py"
-    archive.write_text("import os, sys\nprint(sys.argv[1:], os.environ['SLURM_EXPORT_ENV'])\n")
+    keep_archive(tmp_path, "import os, sys; print(sys.argv[1:], os.environ['SLURM_EXPORT_ENV'])")
     return path
+
+
+def keep_archive(tmp_path, code):
+    with zipfile.ZipFile(tmp_path / "w.pyz", "w") as archive:
+        archive.writestr("__main__.py", code)
 
 
 def run(tmp_path, folder, job="17", more=(), **variables):
     batch = tmp_path / "b.sh"
     batch.write_text(script.BATCH)
-    words = ["/bin/sh", batch, folder, "python3", tmp_path / "w.py", *more]
+    words = ["/bin/sh", batch, folder, "python3", tmp_path / "w.pyz", *more]
     env = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": job, **variables}
     return subprocess.run(words, env=env, capture_output=True, text=True, check=False)
 
@@ -219,8 +225,7 @@ def test_a_claim_that_is_a_link_is_not_followed(tmp_path, folder):
 
 
 def test_the_launcher_has_no_variable_that_is_for_sbatch_alone(tmp_path, folder):
-    archive = tmp_path / "w.py"
-    archive.write_text("import os\nprint(sorted({'TOKEN', 'OTHER', 'KEPT'} & {*os.environ}))\n")
+    keep_archive(tmp_path, "import os; print(sorted({'TOKEN', 'OTHER', 'KEPT'} & {*os.environ}))")
     env = {"TOKEN": "s3cr3t", "OTHER": "s3cr3t", "KEPT": "1"}
     done = run(tmp_path, folder, more=("TOKEN", "OTHER"), **env)
     assert done.stdout == "['KEPT']\n"

@@ -16,6 +16,7 @@ from trainshed.engines.supervise.record.folder import AttemptFolder, Order
 from trainshed.engines.supervise.record.observe import AttemptRecords
 from trainshed.engines.supervise.record.spec import StepRule
 from trainshed.engines.warden import archive, compose, marks
+from trainshed.engines.warden.archive_words import archive_words
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.log_line import LogLine, decode
@@ -172,7 +173,7 @@ class Launchers:
             Path(folder.plan).write_text(plan_text)
         with Path(folder.words).open("wb") as words:
             launcher = subprocess.Popen(
-                [python, "-I", "-S", self.archive, "attempt", folder.path],
+                [*archive_words(python, self.archive), "attempt", folder.path],
                 stderr=words,
                 stdout=words,
                 env={**os.environ, **env},

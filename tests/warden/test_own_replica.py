@@ -16,6 +16,7 @@ from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.processes import tree
 from trainshed.engines.supervise.leftovers import list_marked
 from trainshed.engines.warden import compose
+from trainshed.engines.warden.archive_words import archive_words
 from trainshed.engines.warden.hold import hold_seconds
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import ContainerPlan, Environment
@@ -163,7 +164,7 @@ def test_it_imports_little(launchers):
     plan = plan_of([replica("", env={"CLUSTER_SPEC": address.text})])
     compose.write(folder, compose.spec_of(plan, KEY, folder))
     launchers.begin(plan_of([replica("")]), key=AttemptKey(KEY.uid, 2)).ended()  # compiles
-    command = [sys.executable, "-X", "importtime", "-I", "-S", launchers.archive]
+    command = [sys.executable, "-X", "importtime", *archive_words("", launchers.archive)[1:]]
     words = subprocess.run(
         [*command, "attempt", folder.path], capture_output=True, text=True, check=True
     ).stderr

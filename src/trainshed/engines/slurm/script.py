@@ -9,11 +9,13 @@ from trainshed.engines.slurm.comments import compose_comment
 from trainshed.engines.slurm.shape import JobShape, ShapePart
 from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record.spec import StepRule
+from trainshed.engines.warden.archive_words import CODE, archive_words
 from trainshed.model.attempt import AttemptKey
 
 #: The only text of Trainshed that a shell reads; attempts differ only in its arguments.  The job
 #: that creates the file ``claim`` runs the attempt: a second job, or a second start, exits at once.
-BATCH: Final = """\
+BATCH: Final = (
+    """\
 #!/bin/sh
 # folder of the attempt, interpreter, archive, names of variables that only sbatch may have
 umask 077
@@ -30,8 +32,9 @@ shift 3
 [ $# -eq 0 ] || unset "$@"
 { echo $SLURM_JOB_ID $nodes / $tasks > claim; } 2>/dev/null || exit 0
 export SLURM_EXPORT_ENV=ALL
-exec "$python" -I -S "$archive" attempt "$folder"
 """
+    f"""exec "$python" -I -S -c '{CODE}' "$archive" attempt "$folder"\n"""
+)
 BATCH_NAME: Final = f"batch-{hashlib.sha256(BATCH.encode()).hexdigest()[:16]}.sh"
 #: Options of steps, set so that no default of the cluster or its users applies.
 _SRUN: Final = ("srun", "--kill-on-bad-exit=0", "--wait=0", "--mpi=none", "--input=none")
@@ -219,4 +222,4 @@ def prepare_words(submission: Submission) -> Sequence[str]:
 
 
 def _archive_words(submission: Submission) -> Sequence[str]:
-    return (submission.python, "-I", "-S", submission.archive)
+    return archive_words(submission.python, submission.archive)

@@ -24,6 +24,7 @@ from trainshed.engines.supervise.record.folder import (
     write_json,
 )
 from trainshed.engines.supervise.record.records import Ended, decode_all
+from trainshed.engines.warden.archive_words import archive_words
 from trainshed.files.beneath import PathBeneath
 from trainshed.model.attempt import ReplicaExit
 from trainshed.model.exit_status import SIGNAL_BASE
@@ -171,4 +172,4 @@ def _exec_launcher(folder: AttemptFolder, run: Callable[..., object] = os.execv)
     write_output_to(folder)
     archive = os.path.abspath(sys.argv[0])
     # the reaper of this launcher is that of the next one
-    run(sys.executable, [sys.executable, "-I", "-S", archive, "next", folder.path])
+    run(sys.executable, [*archive_words(sys.executable, archive), "next", folder.path])

@@ -10,9 +10,12 @@ import os
 import signal
 import stat
 import sys
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Final
+
+TYPE_CHECKING = False  # as typing has it, which a reaper does not import
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _MODE: Final = 0o600
@@ -99,17 +102,18 @@ class CompiledModules:
             self._modules: dict[str, tuple[str, int, int]] = marshal.loads(file.read(length))  # noqa: S302 - as below
         self._start = _LENGTH_BYTES + length
 
-    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+    def find_spec(self, name: str, *_: object) -> "ModuleSpec | None":
         """Return the spec of a module; None: the archive does not have it."""
         if name not in self._modules:
             return None
         origin = self._find_origin(name)
         is_package = origin.endswith("/__init__.py")
-        spec = ModuleSpec(name, self, origin=origin, is_package=is_package)  # type: ignore[arg-type] # has the methods
+        spec_type: type[ModuleSpec] = type(os.__spec__)  # without importlib.machinery
+        spec = spec_type(name, self, origin=origin, is_package=is_package)  # type: ignore[arg-type] # has the methods
         spec.has_location = True
         return spec
 
-    def create_module(self, _spec: ModuleSpec) -> None:
+    def create_module(self, _spec: "ModuleSpec") -> None:
         """Let Python create the module."""
 
     def exec_module(self, module: ModuleType) -> None:
