@@ -67,33 +67,35 @@ def _leave(group: Path) -> bool:
     return not pids
 
 
-def memory_below_reapers_mb(word: str) -> list[float]:
+def memory_below_reapers_mb(at: Cluster, word: str) -> list[float]:
     """Return the memory of each process below a reaper, and of the reaper, in MB.
 
-    ``word`` is the argument after the archive of both.  Their common pages count once and as if no
-    other process of the machine had them: it is what they need alone on a node.
+    ``word`` is the argument after the archive of both, which is in the cluster's folder.  Their
+    common pages count once and as if no other process of the machine had them: it is what they need
+    alone on a node.
     """
     sizes = []
-    for pid, parent in _list_processes(word):
-        if _has_word(parent, word):
+    for pid, parent in _list_processes(at, word):
+        if _has_word(at, parent, word):
             own, reaper = _read_rollup(pid), _read_rollup(parent)
             private = reaper["Private_Clean"] + reaper["Private_Dirty"]
             sizes.append((own["Rss"] + private) / 1024)
     return sizes
 
 
-def _list_processes(word: str) -> Iterator[tuple[int, int]]:
+def _list_processes(at: Cluster, word: str) -> Iterator[tuple[int, int]]:
     for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal() and _has_word(int(entry.name), word):
+        if entry.name.isdecimal() and _has_word(at, int(entry.name), word):
             with contextlib.suppress(OSError):
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
                 yield int(entry.name), int(fields[1])
 
 
-def _has_word(pid: int, word: str) -> bool:
+def _has_word(at: Cluster, pid: int, word: str) -> bool:
     with contextlib.suppress(OSError):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        return any(one.endswith(b".pyz") for one in words) and word.encode() in words
+        words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+        archives = [one for one in words if one.endswith(".pyz")]
+        return word in words and any(one.startswith(f"{at.folder}/") for one in archives)
     return False
 
 

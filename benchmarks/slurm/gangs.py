@@ -53,7 +53,7 @@ def measure_memory(measured: Measured, client: Caller, at: Cluster) -> None:
         job = submit(client, sides.a_job(at, folder, count, str(go)))
         sides.await_state(client, job, "RUNNING")
         moments(folder, count)
-        size_mb = max(counts.memory_below_reapers_mb(word))
+        size_mb = max(counts.memory_below_reapers_mb(at, word))
         go.touch()
         sides.await_state(client, job, "SUCCEEDED")
         measured.goals.append(at_most(f"memory of a {name} and its reaper", size_mb, 15.0, "MB"))
