@@ -7,7 +7,7 @@ the column; wrong rows are left out.
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from itertools import pairwise
 from typing import Any, Final
 
@@ -130,6 +130,7 @@ class LinkCard:
     name: str
     gbytes: float
     """Nominal, GB/s one way of one accelerator."""
+    src: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,13 +289,13 @@ def _points(value: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
-    required: Mapping[str, _Check]
-    optional: Mapping[str, _Check]
+    required: tuple[str, ...]
+    columns: Mapping[str, _Check]
     build: Callable[[Mapping[str, Any]], Any]
 
 
 def _faults_of(kind: str, where: str, row: Mapping[str, Any]) -> Iterator[str]:
-    checks = {**_KINDS[kind].required, **_KINDS[kind].optional}
+    checks = _KINDS[kind].columns
     yield from (f"{where}: {name} is missing" for name in _KINDS[kind].required if name not in row)
     for name, value in row.items():
         if name not in checks:
@@ -365,62 +366,40 @@ def _series(row: Mapping[str, Any]) -> Series:
     return Series(points=points, **columns)
 
 
+_REQUIRED: Final[Mapping[Any, _Check]] = {str: _name, int: _count, float: _positive}
+_OPTIONAL: Final[Mapping[Any, _Check]] = {str: _text, int: _count, float: _rate, bool: _flag}
+
+
+def _kind_of(
+    row: type[Any], build: Callable[[Mapping[str, Any]], Any] | None = None, **checks: _Check
+) -> _Kind:
+    """Return the columns of a row: its fields, checked by ``checks`` or by their types."""
+    required = tuple(one.name for one in fields(row) if one.default is MISSING)
+    by_type = {
+        one.name: (_REQUIRED if one.name in required else _OPTIONAL)[one.type]
+        for one in fields(row)
+        if one.name not in checks
+    }
+    columns = {**by_type, **checks}
+    return _Kind(required=required, columns=columns, build=build or (lambda cells: row(**cells)))
+
+
 _KINDS: Final[Mapping[str, _Kind]] = {
-    "series": _Kind(
-        required={"id": _name, "points": _points},
-        optional={
-            **dict.fromkeys(("family", "system", "model", "framework", "strategy"), _text),
-            **dict.fromkeys(("precision", "scaling", "source", "note"), _text),
-            **dict.fromkeys(("suspect", "verified"), _flag),
-            "metric": _metric,
-            "data": _data,
-            "params": _positive,
-            "batch_per_acc": _positive,
-            "local_batch": _batches,
-        },
-        build=_series,
+    "series": _kind_of(
+        Series,
+        _series,
+        points=_points,
+        metric=_metric,
+        data=_data,
+        params=_positive,
+        batch_per_acc=_positive,
+        local_batch=_batches,
     ),
-    "result": _Kind(
-        required={
-            **dict.fromkeys(("round", "submitter", "system", "benchmark"), _name),
-            **dict.fromkeys(("accelerators", "hosts"), _count),
-            **dict.fromkeys(("minutes", "global_batch"), _positive),
-        },
-        optional={
-            "accelerator": _text,
-            "runs": _count,
-            **dict.fromkeys(("minutes_min", "minutes_max"), _rate),
-            **dict.fromkeys(("samples_to_target", "epochs_to_target"), _rate),
-        },
-        build=lambda row: TrainingResult(**row),
-    ),
-    "pair": _Kind(
-        required={
-            **dict.fromkeys(("cpu", "model"), _name),
-            "accelerators": _count,
-            **dict.fromkeys(("synthetic", "real"), _positive),
-        },
-        optional=dict.fromkeys(("strategy", "preprocessing", "source"), _text),
-        build=lambda row: Pair(**row),
-    ),
-    "model": _Kind(
-        required={"name": _name, "params": _positive},
-        optional={"largest": _rate, "dense": _flag, "src": _text},
-        build=lambda row: ModelCard(**row),
-    ),
-    "system": _Kind(
-        required={"name": _name, "accelerator": _name, "per_host": _count},
-        optional={
-            **dict.fromkeys(("intra", "network", "src"), _text),
-            "network_gbps": _rate,
-        },
-        build=lambda row: SystemCard(**row),
-    ),
-    "intra": _Kind(
-        required={"name": _name, "gbytes": _positive},
-        optional={"src": _text},
-        build=lambda row: LinkCard(**row),
-    ),
+    "result": _kind_of(TrainingResult),
+    "pair": _kind_of(Pair),
+    "model": _kind_of(ModelCard),
+    "system": _kind_of(SystemCard),
+    "intra": _kind_of(LinkCard),
 }
 #: Tables for people, which are not read.
 _NOTES: Final = frozenset({"record", "example"})
