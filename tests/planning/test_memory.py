@@ -33,7 +33,13 @@ def calibration(host, *, peak=10.0, state=4.0, **training):
         (calibration(V100, strategy=Strategy.FSDP), (8, 2), StepBatch(), 6.5),
         (calibration(CPUS), (8, 2), StepBatch(samples=4, micro_batches=1), 4 * 11.0),
         (calibration(V100, peak=0.0), (8, 2), StepBatch(), 4.0),
-        (calibration(V100, peak=0.0, state=0.0), (1, 1), StepBatch(), 4e9 / GIB),
+        (calibration(V100, peak=0.0, state=0.0), (1, 1), StepBatch(), 8e9 / GIB),
+        (
+            calibration(V100, peak=0.0, state=0.0, precision="bf16"),
+            (1, 1),
+            StepBatch(),
+            4e9 / GIB,
+        ),
     ],
 )
 def test_memory_is_the_state_and_a_part_that_grows_with_the_micro_batch(
@@ -60,4 +66,4 @@ def test_what_nobody_measured_is_not_guessed():
 def test_a_small_model_needs_more_than_nothing():
     small = calibration(V100, peak=0.0, state=0.0, parameters=4e6)
     use = memory_use(small, Cluster(host=V100, accelerators=1, hosts=1), StepBatch(), 16 * GIB)
-    assert use.words == "over 0.015 of 16 GiB"
+    assert use.words == "over 0.03 of 16 GiB"

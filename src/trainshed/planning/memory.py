@@ -16,8 +16,10 @@ from trainshed.planning.scaling.training import StepBatch, Strategy, Training
 _GIB: Final = 2.0**30
 #: A share of the memory from which a training may lack it at times.
 _TIGHT: Final = 0.9
-#: Bytes of the parameters and the gradients of one parameter, at least.
-_STATE_BYTES: Final = 4.0
+#: Bytes of one parameter and its gradient: mixed precision keeps both in 32 bits as well.
+_FULL_BYTES, _HALF_BYTES = 8.0, 4.0
+#: The precisions that keep no copy in 32 bits.
+_HALVES: Final = frozenset({"fp16", "bf16", "fp8"})
 _CPUS: Final = frozenset({"", "CPU"})
 
 
@@ -51,8 +53,8 @@ class MemoryUse:
         return NoPrediction(
             field="memory",
             message=f"needs {self.words} and does not fit",
-            accepted="smaller micro batches (gradient accumulation), --strategy fsdp in the "
-            "calibration, or machines with more memory",
+            accepted="machines with more memory, a calibration with smaller micro batches, or "
+            "--strategy fsdp if the program divides the parameters among the accelerators",
         )
 
 
@@ -79,7 +81,8 @@ def memory_use(
 
 def _state(training: Training, accelerators: int) -> float:
     """Return the bytes of the state on one of so many accelerators."""
-    state = training.state_bytes or training.parameters * _STATE_BYTES
+    size = _HALF_BYTES if training.precision in _HALVES else _FULL_BYTES
+    state = training.state_bytes or training.parameters * size
     return state / accelerators if training.strategy is Strategy.FSDP else state
 
 
