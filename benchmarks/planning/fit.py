@@ -6,9 +6,10 @@ out of the curves cannot matter.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ EXAMPLE_ASKED = Question(goal="example", curve=0, observed=(0,), targets=(1,))
 _EXAMPLE_WITHIN, _EXAMPLE_WEIGHT = 0.05, 50.0
 
 #: A little more than 80 of 100 of the rows at hand: those of a system never seen lie further off.
-_ENDS = (0.06, 0.93)
+_ENDS = (0.065, 0.925)
 _ENOUGH, _LEAST, _SETTLED = 30, 0.1, 16
 
 Tables = dict[str, Any]
@@ -171,16 +172,29 @@ def reach_in(
     arrays = arrays_of(curves, questions)
     unknowns = solve(arrays, flat, start_of(arrays), _SETTLED)
     spreads_off = answers(arrays, flat, unknowns) / spreads(arrays, flat, unknowns)
-    spreads_by_kind: dict[str, list[float]] = defaultdict(list)
+    spreads_by_kind: dict[str, list[tuple[str, float]]] = defaultdict(list)
     for row, question in enumerate(questions):
+        system = curves[question.curve].system
         for i in question.targets:
-            spreads_by_kind[question.reach(curves, i)].append(float(spreads_off[row, i]))
+            spreads_by_kind[question.reach(curves, i)].append((system, float(spreads_off[row, i])))
     return {
-        kind: [min(-_LEAST, low), max(_LEAST, high)]
+        kind: _ends(missed)
         for kind, missed in sorted(spreads_by_kind.items())
         if len(missed) >= _ENOUGH
-        for low, high in [np.quantile(missed, _ENDS).tolist()]
     }
+
+
+def _ends(missed: Sequence[tuple[str, float]]) -> list[float]:
+    """Between which spreads the steps lie, by system and step.
+
+    A system with four times the rows weighs twice as much: new rows are of other systems.
+    """
+    rows = Counter(system for system, _ in missed)
+    missed = sorted(missed, key=itemgetter(1))
+    weights = np.array([1 / math.sqrt(rows[system]) for system, _ in missed])
+    shares = (np.cumsum(weights) - weights / 2) / weights.sum()
+    low, high = np.interp(_ENDS, shares, [value for _, value in missed]).tolist()
+    return [min(-_LEAST, low), max(_LEAST, high)]
 
 
 def reach_from_nothing(curves: Sequence[Curve], tables: Tables) -> dict[str, list[float]]:
@@ -188,11 +202,13 @@ def reach_from_nothing(curves: Sequence[Curve], tables: Tables) -> dict[str, lis
     plain = replace(as_parameters(tables), reach={Extrapolation.PUBLISHED: (-1.0, 1.0)})
     fits = {curve.system: plain for curve in curves}
     missed = [
-        math.log(answer.point.step_s / answer.step_s) / math.log(answer.high_s / answer.step_s)
+        (
+            answer.curve.system,
+            math.log(answer.point.step_s / answer.step_s) / math.log(answer.high_s / answer.step_s),
+        )
         for answer in from_nothing(curves, fits, curves)
     ]
-    low, high = np.quantile(missed, _ENDS).tolist()
-    return {Extrapolation.PUBLISHED.value: [low, high]}
+    return {Extrapolation.PUBLISHED.value: _ends(missed)}
 
 
 class Search:
