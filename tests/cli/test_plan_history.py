@@ -168,9 +168,10 @@ def test_the_calibration_learns_where_that_is_asked(achieved, file):
     before = file.read_text()
     assert achieved("slow", slow={**DATA, "step_s": 0.05}).code == 0
     assert file.read_text() == before
-    assert achieved("slow", "--update", slow={**DATA, "step_s": 0.05}).code == 0
+    slow = {**DATA, "step_s": 0.05, "micro_batches": 4}
+    assert achieved("slow", "--update", slow=slow).code == 0
     (run,) = read(file.read_text()).of(RunKind.JOB)
-    assert (run.step_s, run.date) == (0.05, "2026-11-24")
+    assert (run.step_s, run.micro_batches, run.date) == (0.05, 4, "2026-11-24")
 
 
 @pytest.mark.parametrize(

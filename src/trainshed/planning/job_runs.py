@@ -60,7 +60,7 @@ def job_run(
     hosts = sum(group.count for group in groups)
     if nodes < hosts > 1:
         return None
-    run = _run(steps, hosts, host, date)
+    run = run_of_steps(steps, host, hosts * host.per_host, hosts, date)
     parameters = float(steps.get("parameters") or 0.0)
     training = Training(
         model=(groups[0].program and groups[0].program.module) or "",
@@ -76,15 +76,19 @@ def job_run(
     return JobRun(training=training, host=host, run=run, key=f"{trainer}-{model}")
 
 
-def _run(steps: Mapping[str, Any], hosts: int, host: HostKind, date: str) -> Run:
-    """Return the run; ``steps`` counts the samples of one replica, which is one host."""
+def run_of_steps(
+    steps: Mapping[str, Any], host: HostKind, accelerators: int, hosts: int, date: str
+) -> Run:
+    """Return a job's run; ``steps`` counts the samples of one replica, which is one host."""
     memory = "host_bytes" if host.accelerator == CPU else "device_bytes"
     return Run(
         kind=RunKind.JOB,
-        accelerators=hosts * host.per_host,
+        accelerators=accelerators,
         hosts=hosts,
         machines=hosts,
-        batch_per_accelerator=_rounded(steps["samples_per_s"] * steps["step_s"] / host.per_host),
+        batch_per_accelerator=_rounded(
+            steps["samples_per_s"] * steps["step_s"] * hosts / accelerators
+        ),
         micro_batches=steps.get("micro_batches") or 1,
         memory_bytes=float(steps.get(memory) or 0.0),
         steps=steps["steps"],

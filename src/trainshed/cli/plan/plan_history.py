@@ -367,7 +367,7 @@ def _explain_sharing(job: Json) -> str:
 
 def _run(job: Json, data: dict[str, Any], calibration: "Calibration", gpus: int | None) -> "Run":
     """Return the job as a run; its samples are those of one replica.  Raises UsageFault."""
-    from trainshed.planning.scaling.calibration import Run, RunKind
+    from trainshed.planning.job_runs import run_of_steps
 
     hosts = sum(replica.get("role") in _WORKERS for replica in job["replicas"]) or 1
     count = gpus if gpus is not None else hosts * calibration.host.per_host
@@ -375,17 +375,4 @@ def _run(job: Json, data: dict[str, Any], calibration: "Calibration", gpus: int 
         raise UsageFault(
             f"--gpus must be at least {hosts}, one for each host of the job, got {count}"
         )
-    batch = data["samples_per_s"] * data["step_s"] * hosts / count
-    return Run(
-        kind=RunKind.JOB,
-        accelerators=count,
-        hosts=hosts,
-        machines=hosts,
-        batch_per_accelerator=batch,
-        steps=data["steps"],
-        step_s=data["step_s"],
-        step_s_p10=data["step_s_p10"],
-        step_s_p90=data["step_s_p90"],
-        wait_share=data["wait_share"],
-        date=(job.get("endTime") or "")[:10],
-    )
+    return run_of_steps(data, calibration.host, count, hosts, (job.get("endTime") or "")[:10])
