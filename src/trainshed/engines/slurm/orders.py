@@ -27,6 +27,8 @@ from trainshed.model.faults import EngineFault
 
 #: Rounds between two calls of ``refresh``.
 _ROUNDS_OF_REFRESH: Final = 5
+#: Answers between two sweeps of the jobs that wait: another server may have written an order.
+_ANSWERS_OF_ALL: Final = 6
 #: Seconds until a job that still runs is cancelled again.
 _CANCEL_S: Final = 10.0
 
@@ -115,6 +117,7 @@ class Orders:
         self._swept_at = 0
         self._rounds = 0
         self._waiting = frozenset[AttemptKey]()
+        self._sweeps = 0
         self.pending: set[AttemptKey] = set()
         self.callback: Callable[[Collection[AttemptKey]], None] = lambda _: None
         """The function to call with the attempts whose state may have changed."""
@@ -144,7 +147,9 @@ class Orders:
             self._carry_out(key, poller)
         if is_new_answer:
             self._swept_at = answer.number
-            self._sweep(answer.rows)
+            is_full = self._sweeps % _ANSWERS_OF_ALL == 0
+            self._sweep(answer.rows, () if is_full else self._waiting)
+            self._sweeps += 1
             self._ask_who_cancelled(moving, answer.rows)
         return bool(pending) or any(
             _is_changing(attempt, attempt.rows(answer)) for attempt in moving
@@ -163,11 +168,13 @@ class Orders:
         if keys:
             self.callback(keys)
 
-    def _sweep(self, rows: Mapping[str, Sequence[SlurmJob]]) -> None:
+    def _sweep(
+        self, rows: Mapping[str, Sequence[SlurmJob]], excluded: Collection[AttemptKey]
+    ) -> None:
         """Add orders from before this server's start, and orders for jobs of ended attempts."""
         for job, parts in rows.items():
             key = comments.key_of(parts[0].comment)
-            if key is None or states.state_of(parts) in OVER:
+            if key is None or key in excluded or states.state_of(parts) in OVER:
                 continue
             with suppress(OSError, ValueError, EngineFault):
                 self._spool.check(key)
