@@ -15,13 +15,13 @@ from trainshed.planning.sizing import WORKERS_MIN, Hosts
 def cluster_facts(plan: JobPlan) -> Iterator[str]:
     """Yield a line on the reducers that match the job, and one on the price of an hour.
 
-    The table has them if the job's own cluster is predicted, and the best options their reducers.
+    A prediction of the job has its price, and a table with reducers their number.
     """
     own = plan.own
     forecast = matching_forecast(plan)
     if forecast and not any(option.cluster.reducers for option in plan.options):
         yield f"{'reducers':<9} {forecast.sentence}"
-    if own.hour and not own.shown.cost:
+    if own.hour and own.prediction is None:
         name = noun(own.cluster.host.accelerator, own.cluster.accelerators)
         yield f"{'price':<9} {name}: {money(own.hour.amount, own.hour.currency)} an hour"
 
