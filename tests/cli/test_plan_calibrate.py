@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.training import Training
 from trainshed.workbench.calibrate_request import PRECISIONS
+from trainshed.workbench.trainer_digest import trainer_digest
 
 STEPS = """\
 import time
@@ -248,17 +248,20 @@ for step in range(100):
 
 
 def test_unsteady_steps_are_said_and_never_replace_better_ones(calibrate):
-    code, _, err = calibrate(UNSTEADY, *PATTERN, "--runs", "A")
-    assert code == 0, err
-    unsteady = read(Path("calibration.toml").read_text())
-    assert any("P10 to P90" in line for line in sentences(unsteady))
-    steady = tuple(replace(run, step_s_p90=run.step_s_p10, noisy=False) for run in unsteady.runs)
-    better = written(replace(unsteady, runs=steady))
-    Path("calibration.toml").write_text(better)
+    Path("task.py").write_text(UNSTEADY)
+    steady = Run(kind=RunKind.COMPUTE, steps=50, step_s=0.01, step_s_p10=0.009, step_s_p90=0.011)
+    better = Calibration(
+        training=Training(),
+        host=HostKind(),
+        runs=(steady,),
+        trainer_digest=trainer_digest([Path("task.py")]),
+    )
+    Path("calibration.toml").write_text(written(better))
     code, _, err = calibrate(UNSTEADY, *PATTERN, "--runs", "A")
     assert code == 3
     assert "--out calibration.toml was not overwritten" in err
-    assert Path("calibration.toml").read_text() == better
+    assert "ms (P10 to P90): intervals are as wide." in err
+    assert Path("calibration.toml").read_text() == written(better)
 
 
 def test_large_figures_have_no_exponent():
