@@ -50,4 +50,7 @@ def test_other_hosts_are_compared_at_the_next_count_that_fills_them():
 def test_a_count_that_no_host_has_is_refused():
     assert HOST_TYPE.refuse(3).accepted == "1 or 2 or 4 or 8 on each host"
     assert HOST_TYPE.refuse(4) is None
+    processors = HostType(host=replace(HOST, accelerator="CPU", per_host=2))
+    assert processors.refuse(4).field == "gpus-per-host"
+    assert processors.refuse(1) is None
     assert HostType(host=HOST).refuse(3) is None, "nothing is known of the machine type"

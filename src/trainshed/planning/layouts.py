@@ -62,6 +62,13 @@ class HostType:
 
     def refuse(self, per_host: int) -> NoPrediction | None:
         """Return why a host of the catalog cannot have this many accelerators, or None."""
+        if self.host.accelerator == "CPU" and per_host > self.host.per_host:
+            return NoPrediction(
+                field="gpus-per-host",
+                message=f"{per_host} replicas on one host would share its processors, which was "
+                "not measured",
+                accepted="hosts=N; or trainshed plan calibrate --processes N",
+            )
         counts = [kind.per_host for kind in self.variants]
         if not counts or per_host in counts:
             return None
