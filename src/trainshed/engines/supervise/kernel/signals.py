@@ -29,5 +29,6 @@ def wake_on_signals() -> int:
     signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
     for signum in (*ENDING, LOOK, signal.SIGCHLD):
         signal.signal(signum, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)  # the start of an archive blocks them
+    # the start of an archive blocks some, and Slurm 25.05 blocks SIGCHLD in tasks
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (*ENDING, LOOK, signal.SIGCHLD))
     return reader
