@@ -266,7 +266,7 @@ def test_what_is_held_there_says_so(server, cluster):
         for n in range(6)
     ]
     name = submit(server, a_job("held", machine=WHOLE_NODE))
-    come_to(server, name, "QUEUED")
+    come_to(server, name, "ENQUEUED")
     number = wait_until(lambda: cluster.jobs_in("PENDING"))[0]
     cluster.run("scontrol", "hold", number)
     wait_until(lambda: (fleet.reason(native(server, name)) or {}).get("reason") == "HELD")
