@@ -30,6 +30,8 @@ class FakeSlurm:
         """How long jobs may still run."""
         self.before_answer = lambda: None
         """Called when sbatch has submitted and not yet said so."""
+        self.before_nodes = lambda: None
+        """Called before scontrol lists the nodes."""
         self.inherited = ()
         """The descriptors that the last command got that got any."""
         self._numbers = count(1)
@@ -109,6 +111,8 @@ class FakeSlurm:
         if words[0] == "update":
             self._update(**dict(word.split("=", 1) for word in words[1:]))
             return CommandResult(0)
+        if words[:2] == ("show", "node"):
+            self.before_nodes()
         texts = {
             "ping": f"Slurmctld(primary) at here is {'UP' if self.is_up else 'DOWN'}\n",
             "show config": self.config,

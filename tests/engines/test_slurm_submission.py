@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -288,3 +289,36 @@ def test_a_single_replica_has_a_step_where_slurm_gives_notice_of_a_preemption(
     engine.launch(KEY, plan_of(), claim())
     plan = json.loads(Path(world.attempt().plan).read_text("utf-8"))
     assert len(plan["remote"]["steps"]) == steps
+
+
+def test_a_job_that_starts_with_the_server_asks_for_what_its_partition_permits(world, monkeypatch):
+    """A restarted server launches at once; what it asks for depends on the first answer."""
+    partitions = fake_slurm.PARTITIONS.replace("MaxTime=UNLIMITED", "MaxTime=1-00:00:00")
+    monkeypatch.setattr(fake_slurm, "PARTITIONS", partitions)
+    submitted = threading.Event()
+    world.slurm.before_nodes = lambda: submitted.wait(0.5)
+    world.slurm.before_answer = submitted.set
+    world.engine().launch(KEY, plan_of(), claim(running_s_max=7 * 86_400.0))
+    assert "--time=1440" in world.slurm.called("sbatch")[-1]
+
+
+def test_a_slurm_that_lists_no_nodes_in_time_is_away(world, monkeypatch):
+    monkeypatch.setattr(submit, "_SUBMIT_S_MAX", 0.05)
+    may_answer = threading.Event()
+    world.slurm.before_nodes = lambda: may_answer.wait(60)
+    with pytest.raises(OSError, match="has not listed its nodes") as caught:
+        world.engine().launch(KEY, plan_of(), claim())
+    assert is_transient(caught.value)
+    may_answer.set()
+
+
+def test_a_job_that_was_refused_runs_by_what_its_last_submission_asked_for(world):
+    world.slurm.refusal = "sbatch: error: QOSMaxSubmitJobPerUserLimit"
+    with pytest.raises(LaunchRefused):
+        world.engine().launch(KEY, plan_of(), claim(running_s_max=86_400.0))
+    world.slurm.refusal = ""
+    engine = world.engine(time_max_s=3600)
+    engine.launch(KEY, plan_of(), claim(running_s_max=86_400.0))
+    assert "--time=60" in world.slurm.called("sbatch")[-1]
+    plan = json.loads(Path(world.attempt().plan).read_text("utf-8"))
+    assert plan["remote"]["ends_s"] < 3600

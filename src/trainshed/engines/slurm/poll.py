@@ -63,6 +63,7 @@ class Poller:
         self._work = work
         self._news = news
         self._wake = threading.Event()
+        self._has_polled = threading.Event()
         self._ends = False
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
@@ -93,6 +94,10 @@ class Poller:
     def is_started(self) -> bool:
         """Whether the polling thread runs."""
         return self._thread is not None
+
+    def await_first(self, seconds: float) -> bool:
+        """Wait until the first poll has ended, with an answer or without; False: it has not."""
+        return self._has_polled.wait(seconds)
 
     def follow(self) -> None:
         """Poll more often for a while, after an order or a submission."""
@@ -132,7 +137,10 @@ class Poller:
         pause_s = FAST_S if now_s < self._follow_until_s else self._rest_s
         if now_s - self._polled_s >= pause_s:
             self._polled_s = now_s
-            self._poll()
+            try:
+                self._poll()
+            finally:
+                self._has_polled.set()
 
     def _run_work(self) -> bool:
         """Call ``work``; return whether a job is changing.  An error is logged: polling goes on."""

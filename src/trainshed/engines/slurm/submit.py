@@ -40,7 +40,8 @@ from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Claim
 
-#: Seconds that a launch waits for another launch of the same attempt, and seconds between checks.
+#: Seconds that a launch waits for another launch of the same attempt, or for the first poll of
+#: Slurm, and seconds between checks.
 _SUBMIT_S_MAX: Final = 15.0
 _LOCK_POLL_S: Final = 0.02
 
@@ -117,8 +118,7 @@ class Submitter:
         attempt.submitted = earlier = attempt_files.read_submission(attempt.folder)
         if earlier is not None and earlier.job:
             return
-        if self._poller.last_answer.is_away and (why := self._poller.health()) is not None:
-            raise SlurmAway(why.message)  # sbatch would retry for a long time
+        self._check_answer()
         if not self._spool.has(script.BATCH_NAME):
             raise SlurmAway(
                 f"the spool {self._spool.server_path} is missing or empty: mount the shared folder"
@@ -127,8 +127,18 @@ class Submitter:
         if earlier is None:
             self._check_unclaimed(attempt)
             self._spool.make(key)
-            compose.write(attempt.folder, self._compose_spec(submission, plan))
         self._submit(attempt, submission, plan, lock)
+
+    def _check_answer(self) -> None:
+        """Raise SlurmAway if Slurm does not answer, or has not listed its partitions yet.
+
+        Partitions and nodes decide what a job requests; and sbatch would retry for a long time.
+        """
+        has_polled = self._poller.await_first(_SUBMIT_S_MAX)
+        if self._poller.last_answer.is_away and (why := self._poller.health()) is not None:
+            raise SlurmAway(why.message)
+        if not has_polled:
+            raise SlurmAway(f"Slurm has not listed its nodes within {_SUBMIT_S_MAX:g} s")
 
     def _check_unclaimed(self, attempt: SlurmAttempt) -> None:
         """Raise EngineFault if a claim exists before the first submission."""
@@ -146,13 +156,16 @@ class Submitter:
         """Submit the attempt, unless an earlier submission without a number has a job in Slurm."""
         cluster = self._poller.cluster
         job_id = self._find_job(attempt.key) if attempt.submitted is not None else ""
+        is_new = not job_id and not spool.is_claimed(attempt.folder)
+        if is_new:  # also after a refusal: the plan must match what is requested now
+            compose.write(attempt.folder, self._compose_spec(submission, plan))
         shape = holding.hash_request(submission)
         record = SpoolRecord(time.time(), job_id, _list_placings(submission.shape, plan), shape)
         attempt_files.keep_submitted(attempt.folder, record)
         attempt.submitted = record
         if not job_id and (taken := self._holding.take(submission, submission.ends_s, cluster)):
             record = record._replace(job=taken.job, kept=taken.attempt)
-        elif not job_id and not spool.is_claimed(attempt.folder):
+        elif is_new:
             words = script.sbatch_words(submission)
             sent.save(attempt.folder, self._compose_sent_files(words))
             record = record._replace(job=self._queue.submit(words, lock))
