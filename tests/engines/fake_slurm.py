@@ -14,6 +14,8 @@ class FakeSlurm:
 
     def __init__(self):
         self.rows = {}
+        self.names = {}
+        """The names of all jobs, also of those that it has forgotten."""
         self.calls = []
         self.refusal = ""
         """What sbatch says instead of taking a job."""
@@ -21,7 +23,7 @@ class FakeSlurm:
         self.away = CommandResult(1, err="Unable to contact slurm controller (connect failure)")
         """What every command says then."""
         self.accounts = ""
-        """What sacct says of a job; empty: the cluster keeps no accounts."""
+        """The state and the end of every job by sacct; empty: the cluster keeps no accounts."""
         self.is_up = True
         """Whether its controller says of itself that it works."""
         self.version = "slurm-wlm 22.05.8"
@@ -64,6 +66,7 @@ class FakeSlurm:
         with self._lock:
             job = str(next(self._numbers))
             row = {"state": state, "reason": "Priority", "nodes": ""}
+            self.names[job] = name
             self.rows[job] = {**row, "name": name, "comment": comment}
             return job
 
@@ -78,8 +81,8 @@ class FakeSlurm:
         return CommandResult(0, f"{job}\n")
 
     def _squeue(self, *words):
-        if words[-1].endswith("%e"):
-            return CommandResult(0, words[-1].replace("%e", "1796015176\n"))
+        if words[-1] != "%L" and "-j" in words:
+            return CommandResult(0, self._list_ended(words, "{state}|1796015176", self.rows))
         if words[-1] == "%L":
             row = self.rows.get(words[words.index("-j") + 1])
             return (
@@ -97,10 +100,20 @@ class FakeSlurm:
             ]
         return CommandResult(0, "\n".join(lines) + "\n")
 
-    def _sacct(self, *_words):
+    def _sacct(self, *words):
         if not self.accounts:
             return CommandResult(1, err="Slurm accounting storage is disabled")
-        return CommandResult(0, self.accounts)
+        return CommandResult(0, self._list_ended(words, self.accounts, self.names))
+
+    def _list_ended(self, words, end, known):
+        jobs = words[words.index("-j") + 1].split(",")
+        with self._lock:
+            lines = [
+                f"{job}|{self.names[job]}|{end.format(**self.rows.get(job, {}))}"
+                for job in jobs
+                if job in known
+            ]
+        return "\n".join(lines)
 
     def _scancel(self, *words):
         if "--batch" not in words and words[0] in self.rows:

@@ -7,6 +7,7 @@ import pytest
 
 from engines.slurm_world import (
     KEY,
+    NAME,
     begun,
     claim,
     eventually,
@@ -172,9 +173,10 @@ def test_a_batch_step_that_never_began_is_told_at_once_and_its_node_is_avoided(w
 @pytest.mark.parametrize(
     ("accounts", "who"),
     [
-        ("CANCELLED by 0|1796015176\n", "root"),
-        ("CANCELLED by 4000000001|1796015176\n", "the user 4000000001"),
-        ("CANCELLED|1796015176\n", "someone other than this server"),
+        ("CANCELLED by 0|1796015176", "root"),
+        ("CANCELLED by 4000000001|1796015176", "the user 4000000001"),
+        ("CANCELLED|1796015176", "someone other than this server"),
+        ("CANCELLED by 0|Unknown", "someone other than this server"),  # the accounts lag behind
         ("", "someone other than this server"),
     ],
 )
@@ -190,6 +192,44 @@ def test_a_job_that_a_person_cancels_says_who_and_when(world, accounts, who, hol
     when = "2026-11-30 05:06:16Z"
     assert observation.fault == f"{who} cancelled the Slurm job 1 (scancel) at {when}"
     assert observation.loss is loss
+
+
+@pytest.mark.usefixtures("no_spare_time")
+@pytest.mark.parametrize(
+    ("name", "recorded", "loss"),
+    [
+        (NAME, True, Loss.OPERATOR),
+        (NAME, False, Loss.OPERATOR),
+        ("the-same-number-of-another-job", True, None),
+        ("the-same-number-of-another-job", False, Loss.INFRA),
+    ],
+)
+def test_a_job_that_a_person_cancelled_while_no_server_ran_is_held(world, name, recorded, loss):
+    """Slurm lists jobs that have ended for MinJobAge only; its accounts know them longer."""
+    begun(world).close()
+    if recorded:
+        world.record(exit_of(signal=15, interrupted=True))
+    world.slurm.accounts = "CANCELLED by 4000000001|1796015176"
+    world.slurm.forget("1")
+    world.slurm.names["1"] = name
+    observation = until(world.engine(), Phase.LOST, Phase.ENDED)
+    assert observation.loss is loss
+    assert ("the user 4000000001 cancelled" in (observation.fault or "")) is (name == NAME)
+
+
+def test_slurm_is_asked_once_who_cancelled_many_jobs(world):
+    world.slurm.accounts = "CANCELLED by 4000000001|1796015176"
+    engine, keys = world.engine(), [AttemptKey(uid, 1) for uid in (5, 6, 7)]
+    for key in keys:
+        engine.launch(key, plan_of(), claim())
+        until(engine, Phase.WAITING, key=key)
+    world.slurm.is_away = True
+    for job in list(world.slurm.rows):
+        world.slurm.set(job, "CANCELLED", nodes="")
+    world.slurm.is_away = False
+    for key in keys:
+        assert "the user 4000000001" in until(engine, Phase.LOST, key=key).fault
+    assert len(world.slurm.called("sacct")) == 1
 
 
 def test_a_job_that_a_person_cancels_in_the_queue_says_so(world):

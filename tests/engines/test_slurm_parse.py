@@ -8,6 +8,7 @@ from engines.slurm_texts import BOOTING, LIMITED, NODES, PARTITIONS, SQUEUE
 from trainshed.engines.slurm import nodes as nodes_
 from trainshed.engines.slurm import parse
 from trainshed.engines.slurm.nodes import ClusterState
+from trainshed.engines.slurm.parse import Cancellation
 from trainshed.model.resources import FleetPolicy, NodeState
 
 
@@ -117,3 +118,20 @@ def test_no_text_breaks_a_reader(text):
     list(parse.nodes(f"NodeName={text}"))
     list(parse.partitions(f"PartitionName={text}"))
     parse.version(text)
+
+
+def test_who_cancelled_a_job_and_when():
+    """As sacct prints it, of heterogeneous jobs too, and as squeue does."""
+    text = """\
+7|ts-abc-5|CANCELLED by 1000|1796015176
+8+0|ts-abc-6|CANCELLED by 0|1796015177
+8+1|ts-abc-6.1|CANCELLED by 0|1796015177
+9|odd|name|CANCELLED|Unknown
+10|ts-abc-7|COMPLETED|1796015178
+what is no row
+"""
+    assert list(parse.cancellations(text)) == [
+        ("7", "ts-abc-5", Cancellation(1000, 1796015176.0)),
+        ("8", "ts-abc-6", Cancellation(0, 1796015177.0)),
+        ("9", "odd|name", Cancellation()),
+    ]

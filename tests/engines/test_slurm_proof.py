@@ -54,6 +54,14 @@ BEGUN = {"has_begun": True}
 KILLED = {**BEGUN, "outcome": outcome(signal=15)}
 INTERRUPTED = {**BEGUN, "outcome": outcome(143, interrupted=True)}
 LEFT = {**BEGUN, "outcome": outcome(143, interrupted=True, message=f"n1 {ENDS_PROCESSES}")}
+FORGOTTEN = (
+    "Slurm no longer knows the job of the attempt, its accounting (sacct) reports no cancellation, "
+    "and no end is recorded"
+)
+BY_A_PERSON = Over(
+    EndByCluster(states.explain_cancelled("7", Cancellation(None, 0.0)), Loss.OPERATOR),
+    takes_claim=True,
+)
 GONE = Memory(missed=2, counted_at=9)
 LONG_OVER = Memory(over_since_s=-LATE_S)
 REQUEUED = Memory(queued_at=7, is_requeued=True)
@@ -93,7 +101,6 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
         (facts(**KILLED), Memory(missed=1), Runs()),
         (facts(is_away=True, **KILLED), GONE, Runs()),
         (facts(is_up=False, **KILLED), GONE, Runs()),
-        (facts(**KILLED), GONE, Over(STANDS)),
         (facts("COMPLETED", **KILLED), Memory(), Over(STANDS)),
         (facts("FAILED", **BEGUN, outcome=outcome(200)), Memory(), Over(STANDS)),
         (
@@ -150,12 +157,18 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
         (facts(job=""), GONE, Unknown()),
         (facts(**BEGUN, is_new=True), Memory(), Runs()),
         (facts(**BEGUN), Memory(missed=1), Unknown()),
-        (facts(**BEGUN), GONE, Unknown()),
-        (
-            facts(**BEGUN),
-            GONE._replace(over_since_s=-LATE_S),
-            GiveUp("Slurm no longer knows the job of the attempt, and no end is recorded"),
+        (facts(**BEGUN), GONE._replace(over_since_s=-LATE_S), Unknown()),  # sacct is asked first
+        (facts(**BEGUN, cancellation=Cancellation()), GONE, Unknown()),
+        *(
+            (facts(**BEGUN, **asked), GONE._replace(over_since_s=-LATE_S), GiveUp(FORGOTTEN))
+            for asked in ({"cancellation": Cancellation()}, {"order": ORDER})
         ),
+        *(
+            (facts(**given, cancellation=Cancellation(None, 0.0)), GONE, BY_A_PERSON)
+            for given in ({}, BEGUN, KILLED, INTERRUPTED)
+        ),
+        (facts(**KILLED), GONE, Unknown()),
+        (facts(**KILLED, cancellation=Cancellation()), GONE, Over(STANDS)),
         (facts(**BEGUN, is_up=False), GONE._replace(over_since_s=-LATE_S), Unknown()),
         # its job is over, and its batch step has not even taken the claim
         (facts("COMPLETED"), Memory(), TakeClaim()),

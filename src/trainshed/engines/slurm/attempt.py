@@ -80,6 +80,11 @@ class SlurmAttempt:
         """Whether the job had begun and waits in Slurm's queue again."""
         return self._memory.is_requeued
 
+    @property
+    def is_missed(self) -> bool:
+        """Whether Slurm's answers lack the job, so that only its accounting can know its end."""
+        return self._memory.missed >= proof.MISSES
+
     def rows(self, answer: LastAnswer) -> Sequence[SlurmJob]:
         """Return Slurm's rows of the job; find a job of unknown number by its comment."""
         if self.submitted is not None and not self.submitted.job:

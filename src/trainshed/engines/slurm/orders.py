@@ -17,7 +17,7 @@ from trainshed.engines.attempt_table import AttemptTable
 from trainshed.engines.slurm import attempt_files, comments, states
 from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.holding import KeptAllocations
-from trainshed.engines.slurm.parse import SlurmJob
+from trainshed.engines.slurm.parse import Cancellation, SlurmJob
 from trainshed.engines.slurm.poll import LastAnswer, Poller
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.states import MOVING, OVER, SlurmState
@@ -29,6 +29,8 @@ from trainshed.model.faults import EngineFault
 _ROUNDS_OF_REFRESH: Final = 5
 #: Answers between two sweeps of the jobs that wait: another server may have written an order.
 _ANSWERS_OF_ALL: Final = 6
+#: The most jobs in one query of who has cancelled them.
+_ASKED_MAX: Final = 500
 #: Seconds until a job that still runs is cancelled again.
 _CANCEL_S: Final = 10.0
 
@@ -150,7 +152,7 @@ class Orders:
             is_full = self._sweeps % _ANSWERS_OF_ALL == 0
             self._sweep(answer.rows, () if is_full else self._waiting)
             self._sweeps += 1
-            self._ask_who_cancelled(moving, answer.rows)
+            self._ask_who_cancelled(moving, answer)
         return bool(pending) or any(
             _is_changing(attempt, attempt.rows(answer)) for attempt in moving
         )
@@ -181,16 +183,24 @@ class Orders:
                 if self._must_end(self._attempts.get(key), job, parts):
                     self.add(key)
 
-    def _ask_who_cancelled(
-        self, attempts: Sequence[SlurmAttempt], rows: Mapping[str, Sequence[SlurmJob]]
-    ) -> None:
+    def _ask_who_cancelled(self, attempts: Sequence[SlurmAttempt], answer: LastAnswer) -> None:
         """Ask Slurm who has cancelled jobs that this server did not order to end."""
-        for attempt in attempts:
-            parts = rows.get(attempt.job, ())
-            is_ours = attempt.key in self.pending or attempt.cancellation is not None
-            if parts and not is_ours and states.state_of(parts) is SlurmState.STOPPED:
-                attempt.cancellation = self._queue.find_cancellation(attempt.job)
-                self._report([attempt.key])
+        unexplained = [attempt for attempt in attempts if self._is_unexplained(attempt, answer)]
+        asked = {attempt.job: attempt for attempt in unexplained[:_ASKED_MAX]}
+        if not asked:
+            return
+        uids = {job: attempt.key.uid for job, attempt in asked.items()}
+        cancellations = self._queue.find_cancellations(uids)
+        for job, attempt in asked.items():
+            attempt.cancellation = cancellations.get(job, Cancellation())
+        self._report([attempt.key for attempt in asked.values()])
+
+    def _is_unexplained(self, attempt: SlurmAttempt, answer: LastAnswer) -> bool:
+        """Return whether Slurm has ended or forgotten a job, and was not asked why."""
+        if not attempt.job or attempt.cancellation is not None or attempt.key in self.pending:
+            return False
+        rows = attempt.rows(answer)
+        return states.state_of(rows) is SlurmState.STOPPED if rows else attempt.is_missed
 
     def _must_end(self, attempt: SlurmAttempt, job: str, parts: Sequence[SlurmJob]) -> bool:
         """Return whether a job must end: its attempt has an order or an end, or was requeued."""

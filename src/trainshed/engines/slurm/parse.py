@@ -83,15 +83,22 @@ class Cancellation(NamedTuple):
     """Seconds since 1970."""
 
 
-def cancellation(text: str) -> Cancellation:
-    """Parse ``CANCELLED by 1000|1796015176``, the state and the end of a job by ``sacct``."""
-    match = _CANCELLED.match(text.strip())
-    if match is None:
-        return Cancellation()
-    return Cancellation(int(match[1]) if match[1] else None, float(match[2]) if match[2] else None)
+def cancellations(text: str) -> Iterator[tuple[str, str, Cancellation]]:
+    """Parse ``12|NAME|CANCELLED by 1000|1796015176``: a job, its name, its state and its end.
+
+    ``sacct`` prints such lines, and ``squeue`` prints them without the user.  Jobs in other states
+    are skipped; so are the further components of a job.
+    """
+    for line in text.splitlines():
+        if match := _CANCELLED.fullmatch(line.strip()):
+            job, name, uid, end = match.groups()
+            at_s = float(end) if end.isdecimal() else None
+            yield job, name, Cancellation(int(uid) if uid else None, at_s)
 
 
-_CANCELLED: Final = re.compile(r"CANCELLED(?: by ([0-9]{1,10}))?\|([0-9]{1,12})?")
+_CANCELLED: Final = re.compile(
+    r"([0-9]+)(?:\+0)?\|(.*)\|CANCELLED(?: by ([0-9]{1,10}))?\|([0-9]{1,12}|[A-Za-z/]*)"
+)
 
 
 def host_names(text: str) -> Iterator[str]:

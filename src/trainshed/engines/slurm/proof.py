@@ -37,7 +37,7 @@ from trainshed.model.exit_status import SIGNAL_BASE
 from trainshed.model.explanation import Explanation, Reason
 
 #: The number of answers in a row without a job after which Slurm no longer knows the job.
-_MISSES: Final = 2
+MISSES: Final = 2
 #: The text of ``ENDS_PROCESSES`` in launchers of an earlier version.
 _ENDS_PROCESSES_EARLIER: Final = "is to be left"
 QUEUED: Final = frozenset({SlurmState.PENDING, SlurmState.REQUEUED})
@@ -172,7 +172,8 @@ def _judge_recorded_end(facts: SlurmFacts, memory: Memory, outcome: Outcome) -> 
     if state is SlurmState.DONE or _is_time_over(outcome):
         return Over(_interrupted(outcome, facts) if outcome.interrupted else STANDS)
     if state is None:
-        return Over(STANDS) if _is_gone(facts, memory) else Runs()
+        is_gone = _is_gone(facts, memory)
+        return (_judge_by_accounts(facts, memory) or Over(STANDS)) if is_gone else Runs()
     if state is SlurmState.RUNNING and _is_kept(facts, memory):
         return Over(STANDS)
     if state in QUEUED:
@@ -220,9 +221,28 @@ def _judge_missing(facts: SlurmFacts, memory: Memory) -> Decision:
         return Waits(Explanation(reason=Reason.ENGINE_QUEUE, message=text))
     if facts.is_new:
         return Runs()
-    if not _is_gone(facts, memory) or not _has_waited(facts, memory):
+    if not _is_gone(facts, memory):
         return Unknown()
-    return GiveUp("Slurm no longer knows the job of the attempt, and no end is recorded")
+    if (decision := _judge_by_accounts(facts, memory)) is not None:
+        return decision
+    return GiveUp(_FORGOTTEN) if _has_waited(facts, memory) else Unknown()
+
+
+#: Why an attempt is lost that a person may have cancelled while no server ran.
+_FORGOTTEN: Final = (
+    "Slurm no longer knows the job of the attempt, its accounting (sacct) reports no cancellation, "
+    "and no end is recorded"
+)
+
+
+def _judge_by_accounts(facts: SlurmFacts, memory: Memory) -> Decision | None:
+    """Decide for a job that Slurm has forgotten; None: its accounting reports no cancellation."""
+    if facts.order is not None or memory.is_requeued:
+        return None
+    if facts.cancellation is None:
+        return Unknown()
+    is_cancelled = facts.cancellation.at_s is not None
+    return Over(_end_by(facts, memory), takes_claim=True) if is_cancelled else None
 
 
 def _judge_over(facts: SlurmFacts, memory: Memory) -> Decision:
@@ -254,7 +274,7 @@ def _judge_queued(facts: SlurmFacts, memory: Memory) -> Decision:
 def _is_gone(facts: SlurmFacts, memory: Memory) -> bool:
     """Return whether Slurm no longer knows the job: enough answers in a row lack the job."""
     is_valid = not facts.is_away and facts.is_up and facts.number > 0
-    return is_valid and not facts.rows and memory.missed >= _MISSES
+    return is_valid and not facts.rows and memory.missed >= MISSES
 
 
 def _has_waited(facts: SlurmFacts, memory: Memory) -> bool:
@@ -295,7 +315,7 @@ def _may_be_launch_failure(facts: SlurmFacts, memory: Memory) -> bool:
 
 def _end_by(facts: SlurmFacts, memory: Memory) -> EndByCluster:
     """Explain the end of a job that Slurm or a person has ended."""
-    job, nodes = facts.rows[0].id, nodes_of(facts.rows)
+    job, nodes = facts.job, nodes_of(facts.rows)
     if facts.state is SlurmState.PREEMPTED:
         return EndByCluster(f"Slurm has preempted the job {job} of the attempt", Loss.MAINTENANCE)
     if facts.state is SlurmState.LIMIT:

@@ -56,17 +56,30 @@ class Queue:
             return parse.left_s(self._commands.ask("squeue", "-h", "-j", job, "-o", "%L"))
         return None
 
-    def find_cancellation(self, job: str) -> Cancellation:
-        """Query who has cancelled a job, and when.  Slurm knows who only if it keeps accounts."""
-        words = ("-n", "-X", "-P", "-j", job, "--format=State,End")
-        with suppress(SlurmRefuses, SlurmAway):
-            answer = self._commands.ask("sacct", *words, env=parse.TIME_FORMAT)
-            if (by_accounts := parse.cancellation(answer)).at_s:
-                return by_accounts
-        words = ("-h", "--states=all", "-j", job, "-o", "CANCELLED|%e")
-        with suppress(SlurmRefuses, SlurmAway):
-            return parse.cancellation(self._commands.ask("squeue", *words, env=parse.TIME_FORMAT))
-        return Cancellation()
+    def find_cancellations(self, uids: Mapping[str, int]) -> Mapping[str, Cancellation]:
+        """Query who has cancelled jobs, and when; jobs that were not cancelled are left out.
+
+        ``uids`` has the uid of each job by its number in Slurm.  Slurm knows who only if it keeps
+        accounts; they also know jobs that the queue has forgotten.
+        """
+        cancellations: dict[str, Cancellation] = {}
+        for name, *words in (
+            ("sacct", "-n", "-X", "-P", "--format=JobID,JobName,State,End"),
+            ("squeue", "-h", "--states=all", "-o", "%i|%j|%T|%e"),
+        ):
+            numbers = [number for number in uids if number not in cancellations]
+            if not numbers:
+                break
+            with suppress(SlurmRefuses, SlurmAway):
+                words += ["-j", ",".join(numbers)]
+                rows = parse.cancellations(self._commands.ask(name, *words, env=parse.TIME_FORMAT))
+                # a controller that lost its state gives the same numbers again
+                cancellations |= {
+                    job: cancellation
+                    for job, job_name, cancellation in rows
+                    if cancellation.at_s and job_name == f"{self.prefix}{uids.get(job)}"
+                }
+        return cancellations
 
     def is_up(self) -> bool:
         """Return whether Slurm's controller answers a ping."""
