@@ -57,7 +57,8 @@ def run(words: list[str]) -> int:
 
         out(f"trainshed {__version__}")
         return 0
-    if verb := find_verb(words):
+    verb = find_verb(words)
+    if verb and " ".join(words[:2]) not in ADVICE:
         return verb.run(words[len(verb.words) :])
     return print_overview(words)
 
@@ -72,9 +73,10 @@ def print_overview(words: list[str]) -> int:
     if any(groups.values()):
         out(overview_text(groups))
         return 0 if typed != words or not words else EXIT_USAGE
-    if advice := ADVICE.get(" ".join(typed[:2]), ADVICE.get(typed[0])):
-        err(f"error: there is no command {typed[0]!r}; {advice}")
-        return EXIT_USAGE
+    for command in (" ".join(typed[:2]), typed[0]):
+        if command in ADVICE:
+            err(f"error: there is no command {command!r}; {ADVICE[command]}")
+            return EXIT_USAGE
     from trainshed.cli.failures import report_unknown_verb
 
     return report_unknown_verb(typed)

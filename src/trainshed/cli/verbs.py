@@ -241,6 +241,11 @@ ADVICE: Mapping[str, str] = {
     "jobs start": _SUBMITS,
     "status": "all jobs: trainshed jobs list; one job: trainshed jobs describe JOB; the machines: "
     "trainshed nodes; the health of a server: trainshed doctor",
+    **{
+        f"plan {word}": "calibrations and predictions of jobs: trainshed plan history"
+        for word in ("achieved", "score", "calibrations")
+    },
+    "plan calibrate-jobs": "trainshed plan calibrate --on-server",
     "top": "GPUs and their jobs: trainshed nodes; one job: trainshed jobs watch JOB",
 }
 
