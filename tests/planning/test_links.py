@@ -13,7 +13,7 @@ from trainshed.planning.host_kinds import host_kind
 from trainshed.planning.job_plan import plan_of
 from trainshed.planning.layouts import HostType
 from trainshed.planning.links import FAST_GBPS, SLOW_GBPS, links_of
-from trainshed.planning.plan_request import CATALOG, PlanRequest
+from trainshed.planning.plan_request import CATALOG, BatchRule, PlanRequest
 from trainshed.planning.plan_words import head, recommendations, remarks
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Run, RunKind
@@ -48,7 +48,7 @@ def test_unknown_links_give_the_range_of_slow_and_fast_ones_and_no_recommendatio
         plan(host, network_gbps=gbps).own.prediction.speedup for gbps in (SLOW_GBPS, FAST_GBPS)
     )
     span = four_hosts.prediction.speedup
-    assert (span.low, span.high) == (slow.low, fast.high)
+    assert (span.low, span.high) == (slow.low, min(32, fast.high))
     assert fast.point > 2 * slow.point
     assert not answer.marks.of(four_hosts)
     assert answer.marks.of(one_host) == ("cheapest",)
@@ -195,3 +195,45 @@ def test_reducers_are_on_the_network_that_is_given():
     request = PlanRequest(network_gbps=2.0)
     job = replace(JOB, host_type=replace(JOB.host_type, host=own))
     assert plan_of(job, request, [calibration], WORK, PRICES).job.reducers.gbps == 2.0
+
+
+@pytest.mark.parametrize(
+    ("runs", "most"),
+    [
+        ((replace(RUNS[0], step_s_p10=0.05, step_s_p90=0.5),), 32.0),
+        ((RUNS[0], replace(RUNS[1], step_s=0.16)), 36.0),
+    ],
+    ids=["linear", "super-linear was measured"],
+)
+def test_a_range_is_never_better_than_linear_unless_that_was_measured(runs, most):
+    own = plan(runs=runs).own
+    assert own.prediction.speedup.high == pytest.approx(most)
+    rate = own.prediction.samples_per_s.high
+    assert rate == pytest.approx(own.prediction.efficiency.high * 32 * 64 / 0.18, rel=0.05)
+    assert own.time_s.low == pytest.approx(WORK.samples / rate)
+    assert own.prediction.step_s.low == pytest.approx(32 * 64 / rate)
+
+
+def test_a_larger_batch_than_the_measured_one_may_be_faster_than_linear():
+    alone = replace(JOB, hosts=8)
+    divided = plan(job=alone, batch=BatchRule.KEEP_GLOBAL, what_if=[("gpus", (16,))])
+    two_hosts = next(option for option in divided.options if option.cluster.hosts == 2)
+    assert two_hosts.what_if.batch.samples == 256
+    assert two_hosts.what_if.ends[1].efficiency_max == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("host", "runs"),
+    [(replace(HOST, network_gbps=5.0), ONE_HOST), (UNKNOWN, (*ONE_HOST, STREAM))],
+    ids=["stated", "a stream"],
+)
+def test_reducers_are_on_the_network_of_the_calibration(host, runs):
+    """By the catalog, reducers of 32 Gbit/s would serve hosts of 5 Gbit/s."""
+    gbps = host.network_gbps or 0.2
+    assert plan(host, runs, reducers=None).job.reducers.gbps == pytest.approx(gbps)
+
+
+def test_reducers_of_an_own_catalog_keep_their_rate():
+    own = JOB.host_type
+    answer = plan_of(JOB, PlanRequest(), [calibrated(TRAINING, HOST, RUNS)], WORK, PRICES)
+    assert (own.host.network_assumed, answer.job.reducers.gbps) == (False, 32)

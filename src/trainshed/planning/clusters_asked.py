@@ -7,7 +7,7 @@ from dataclasses import replace
 from trainshed.catalog.machines import reducers_needed
 from trainshed.planning.cluster_refusals import can_reduce, refuse_cluster, refuse_host
 from trainshed.planning.layouts import HostType, Layout, requested_layouts, usual_layouts
-from trainshed.planning.links import HostLinks, links_of
+from trainshed.planning.links import HostLinks, links_of, network_gbps
 from trainshed.planning.measured_hosts import is_same, on_host
 from trainshed.planning.memory import MemoryUse, memory_use
 from trainshed.planning.plan_request import CATALOG, BatchRule, PlanRequest
@@ -18,20 +18,26 @@ from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.parameters import parameters
 from trainshed.planning.scaling.posterior import Posterior, posterior
+from trainshed.planning.scaling.predict import smallest
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.training import StepBatch, divide_batch
 from trainshed.planning.sizing import STEPS, WORKERS_MIN
 from trainshed.planning.what_ifs import WhatIf
 
 
-def with_given_links(job: PlannedJob, request: PlanRequest) -> PlannedJob:
-    """Return the job with helpers on the network that the request gives, if it gives a rate.
+def with_known_links(
+    job: PlannedJob, request: PlanRequest, calibrations: Sequence[Calibration]
+) -> PlannedJob:
+    """Return the job with helpers on the network of its hosts, if that is measured or given.
 
     Their links keep the proportion to a host's that Google's machine types have.
     """
-    given = 0.0 if request.network_gbps == CATALOG else float(request.network_gbps)
-    gbps = given or request.stream_gbps
-    if not gbps:
+    calibration = on_host(calibrations, job.host)
+    if request.network_gbps == CATALOG or calibration is None:
+        return job
+    gbps = network_gbps(calibration, job.host, request)
+    is_own = gbps == job.host.network_gbps and not job.host.network_assumed
+    if is_own or not gbps:
         return job
     nominal = job.host.network_gbps if job.host.network_assumed else 0.0
     reducers, servers = (
@@ -157,8 +163,24 @@ def _at_end(
         gbps = _scale_rate(job.reducers.gbps, nominal, end.host.network_gbps)
         cluster = replace(cluster, reducer_gbps=gbps)
     return replace(
-        what_if, cluster=cluster, calibration=end.calibration, posterior=posterior, ends=()
+        what_if,
+        cluster=cluster,
+        calibration=end.calibration,
+        posterior=posterior,
+        ends=(),
+        efficiency_max=_limit_efficiency(end.calibration, what_if.batch),
     )
+
+
+def _limit_efficiency(calibration: Calibration | None, batch: StepBatch) -> float:
+    """Return the highest efficiency over assumed links: 1, or what was measured.
+
+    A batch larger than the measured one has no limit.
+    """
+    if calibration is None or batch.samples > calibration.training.batch_per_accelerator:
+        return math.inf
+    rates = {run: calibration.samples_of(run) / run.step_s for run in timed(calibration.runs)}
+    return max(rates.values()) / rates[smallest(calibration)] if rates else math.inf
 
 
 def _scale_rate(helper_gbps: float, nominal_gbps: float, gbps: float) -> float:
@@ -211,6 +233,9 @@ def _what_if(
         unmeasured=None if calibration else measurements.refuse(layout.host),
         batch=batch,
         is_divided=request.batch is BatchRule.KEEP_GLOBAL,
+        efficiency_max=_limit_efficiency(calibration, batch)
+        if calibration and calibration.is_published
+        else math.inf,
         refused=refuse_cluster(job, request, calibration, cluster, batch) or unfit,
     )
     available = layout.host.memory_bytes or cluster.host.memory_bytes

@@ -2,22 +2,35 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from trainshed.model.texts import count_noun
 from trainshed.planning.clusters_asked import (
     clusters,
     matching_reducers,
-    with_given_links,
+    with_known_links,
     with_reducers,
 )
 from trainshed.planning.links import UNKNOWN_LINKS, measure_links
-from trainshed.planning.marks import OptionMarks, best_of, faster, is_cheaper, marks_of, meets, pays
+from trainshed.planning.marks import (
+    OptionMarks,
+    are_comparable,
+    best_of,
+    faster,
+    is_cheaper,
+    marks_of,
+    meets,
+    pays,
+)
+from trainshed.planning.next_command import measure_command
 from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.planned_jobs import PlannedJob
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.what_ifs import ClusterOption, TrainingWork, weigh
+
+ONLY_RATIOS: Final = "published jobs show how such a training scales, not how long it takes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +87,8 @@ class JobPlan:
         if any(option.rate_factor == float("inf") for option in self.options):
             return NoPrediction(
                 field=fields[0],
-                message="published jobs show how such a training scales, not how long it takes",
-                accepted=f"trainshed plan calibrate {request.file or ''}".rstrip(),
+                message=ONLY_RATIOS,
+                accepted=measure_command(request.file),
             )
         words = " and the ".join(fields)
         return NoPrediction(
@@ -120,6 +133,8 @@ class JobPlan:
     @property
     def fewer(self) -> ClusterOption | None:
         """Return the option with fewer accelerators that is surely faster and cheaper, or None."""
+        if not are_comparable(self.options):
+            return None
         own, best = self.own, self.reduced or self.own
         candidates = [
             option
@@ -133,6 +148,8 @@ class JobPlan:
     @property
     def unmarked(self) -> str:
         """The reason why no option is recommended; empty if one is."""
+        if not are_comparable(self.options):
+            return "published jobs of this size do not show which accelerator is faster"
         idle = [
             option for option in self.options if option.prediction and _is_idle(self.job, option)
         ]
@@ -182,7 +199,7 @@ def plan_of(
     prices: PriceList,
 ) -> JobPlan:
     """Predict every cluster of the request and choose the recommended ones."""
-    job = with_given_links(job, request)
+    job = with_known_links(job, request, calibrations)
     options: list[ClusterOption] = []
     what_ifs = list(clusters(job, request, calibrations))
     requested = {what_if.cluster for what_if in what_ifs}

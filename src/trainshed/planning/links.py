@@ -52,19 +52,26 @@ def measure_links(file: str | None) -> str:
 
 def links_of(calibration: Calibration, kind: HostKind, request: PlanRequest) -> HostLinks:
     """Return hosts of a kind with links that were measured or are given, else with both ends."""
-    is_measured = _is_same_machine(calibration.host, kind)
     host = _host_of(calibration.host, kind)
-    given = _catalog_gbps(kind) if request.network_gbps == CATALOG else request.network_gbps
-    if request.network_gbps == CATALOG and not given:
+    if request.network_gbps == CATALOG and not _catalog_gbps(kind):
         return HostLinks(host=host, calibration=calibration, refused=_NOT_IN_CATALOG)
-    probe = request.stream_gbps or (_probed_gbps(calibration) if is_measured else 0.0)
-    stated = 0.0 if host.network_assumed else host.network_gbps
-    if nominal := max(float(given) or stated, probe):
+    if nominal := network_gbps(calibration, kind, request):
         return _with_rate(calibration, host, nominal, request.stream_gbps)
+    is_measured = _is_same_machine(calibration.host, kind)
     if is_measured and any(run.hosts > 1 for run in timed(calibration.runs)):
         return HostLinks(host=host, calibration=calibration)
     ends = (_with_rate(calibration, host, rate) for rate in (SLOW_GBPS, FAST_GBPS))
     return HostLinks(host=host, calibration=calibration, ends=tuple(ends))
+
+
+def network_gbps(calibration: Calibration, kind: HostKind, request: PlanRequest) -> float:
+    """Return the nominal rate of hosts of a kind; 0 if it was neither measured nor given."""
+    is_measured = _is_same_machine(calibration.host, kind)
+    host = _host_of(calibration.host, kind)
+    given = _catalog_gbps(kind) if request.network_gbps == CATALOG else request.network_gbps
+    probe = request.stream_gbps or (_probed_gbps(calibration) if is_measured else 0.0)
+    stated = 0.0 if host.network_assumed else host.network_gbps
+    return max(float(given) or stated, probe)
 
 
 def _is_same_machine(measured: HostKind, kind: HostKind) -> bool:

@@ -35,7 +35,16 @@ def next_command(refused: NoPrediction, request: PlanRequest) -> str:
     if field in _FLAGS:
         return _plan_again(request, _FLAGS[field])
     is_of_file = field.partition(".")[0].partition(" ")[0] in {"training", "host", "fit", "run"}
-    return _measure(request, field) if field in _MEASURED or is_of_file else ""
+    if field not in _MEASURED and not is_of_file:
+        return ""
+    flags = " --params PARAMETERS" if field == "gradient_bytes" else ""
+    return f"{measure_command(request.file)}{flags}"
+
+
+def measure_command(file: str | None) -> str:
+    """Return the command that measures the trainer of a job file, or of a folder without one."""
+    program = shlex.quote(file) if file else "--module-name trainer.task --package-path trainer"
+    return f"trainshed plan calibrate {program}"
 
 
 def _plan_again(request: PlanRequest, flags: str) -> str:
@@ -45,13 +54,3 @@ def _plan_again(request: PlanRequest, flags: str) -> str:
         words += ["--measured", str(request.measured)]
         words += ["--series", request.series] if request.series else []
     return f"{shlex.join(words)} {flags}".rstrip()
-
-
-def _measure(request: PlanRequest, field: str) -> str:
-    program = (
-        shlex.quote(request.file)
-        if request.file
-        else "--module-name trainer.task --package-path trainer"
-    )
-    flags = " --params PARAMETERS" if field == "gradient_bytes" else ""
-    return f"trainshed plan calibrate {program}{flags}"

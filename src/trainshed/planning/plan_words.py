@@ -12,7 +12,7 @@ from trainshed.model.texts import count_noun
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.links import FAST_GBPS, SLOW_GBPS, measure_links
 from trainshed.planning.marks import UnknownMark
-from trainshed.planning.next_command import next_command
+from trainshed.planning.next_command import measure_command, next_command
 from trainshed.planning.scaling.prediction import Interval, NoPrediction, Prediction
 from trainshed.planning.what_ifs import ClusterOption
 
@@ -133,7 +133,7 @@ def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
     figures = (_times(option), _how_long(plan, option), price_words(plan, option))
     parts = [f"{name}: {', '.join(filter(None, figures))}"]
     if option.what_if.calibration and option.what_if.calibration.is_published:
-        command = f"trainshed plan calibrate {plan.request.file or ''}".rstrip()
+        command = measure_command(plan.request.file)
         parts.append(f"from published jobs like it; measure for samples/s: {command}")
     if option.ends:
         file = plan.request.file

@@ -81,6 +81,8 @@ class WhatIf:
     """Whether the user requested this number of accelerators."""
     ends: tuple["WhatIf", ...] = ()
     """The cluster with slow and with fast links, if its links are unknown; else empty."""
+    efficiency_max: float = math.inf
+    """The highest efficiency to predict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +112,10 @@ class ClusterOption:
             return False
         if not is_same(calibration.host, cluster.host):
             return False
-        usual, batch = calibration.training.batch_per_accelerator, self.what_if.batch.samples
+        batch = self.what_if.batch.samples
         return any(
             (run.accelerators, run.hosts) == (cluster.accelerators, cluster.hosts)
-            and batch in {0.0, run.batch_per_accelerator or usual}
+            and batch in {0.0, calibration.samples_of(run)}
             and not (cluster.reducers or self.what_if.parts)
             for run in timed(calibration.runs)
         )
@@ -240,9 +242,12 @@ def _answer(what_if: WhatIf) -> Prediction | NoPrediction:
             message="no step of this training was timed on such hosts",
             accepted=_MEASURE_OR_SIZE,
         )
-    return predict(
+    answer = predict(
         what_if.calibration,
         what_if.cluster,
         batch=what_if.batch,
         posterior=what_if.posterior,
     )
+    if isinstance(answer, NoPrediction) or what_if.efficiency_max == math.inf:
+        return answer
+    return answer.limit_efficiency(what_if.efficiency_max)

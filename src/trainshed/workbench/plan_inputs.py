@@ -35,12 +35,14 @@ class NotPlannable(Exception):
         super().__init__(refused.message)
 
 
-def job_of(calibration: Calibration) -> PlannedJob:
-    """Describe the job of a calibration without a job file."""
+def job_of(host: HostKind) -> PlannedJob:
+    """Describe a job without a file, on any count of one kind of host."""
     machine = known_machines().get(recommended_reducer())
     gbps = egress_gbps(machine) if machine else None
+    if host.network_gbps and not host.network_assumed:
+        gbps = host.network_gbps
     return PlannedJob(
-        host_type=measured_host_type(calibration.host),
+        host_type=measured_host_type(host),
         reducers=Helpers(machine_type=recommended_reducer(), gbps=gbps or 0.0),
     )
 

@@ -149,11 +149,10 @@ def measured_points(plan: JobPlan, calibrations: Sequence[Calibration]) -> list[
     If processors train, several processes on one measured host are not several hosts of the job.
     """
     return [
-        (run.accelerators, run.accelerators * batch / run.step_s)
+        (run.accelerators, run.accelerators * calibration.samples_of(run) / run.step_s)
         for calibration in calibrations
         for run in timed(calibration.runs)
         if run.kind is not RunKind.PUBLISHED
-        for batch in [run.batch_per_accelerator or calibration.training.batch_per_accelerator]
         if calibration.host.accelerator not in {"", "CPU"}
         or run.accelerators <= run.hosts * plan.job.host.per_host
     ]

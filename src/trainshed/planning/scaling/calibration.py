@@ -147,6 +147,10 @@ class Calibration:
         factor = max((run.step_s_p90 / run.step_s for run in runs), default=1.0)
         return factor if factor < STEP_FACTOR else math.inf
 
+    def samples_of(self, run: Run) -> float:
+        """Return the samples of one accelerator in a step of a run."""
+        return run.batch_per_accelerator or self.training.batch_per_accelerator
+
     def of(self, kind: RunKind) -> tuple[Run, ...]:
         """Return the runs of a kind."""
         return tuple(run for run in self.runs if run.kind is kind)

@@ -92,9 +92,8 @@ def _largest(calibration: Calibration) -> tuple[int, int]:
 
 def _rate_of_one(posterior: Posterior, calibration: Calibration, run: Run) -> float:
     """Return the samples/s of one accelerator in a run."""
-    samples = run.batch_per_accelerator or calibration.training.batch_per_accelerator
     cluster = Cluster(host=calibration.host, accelerators=run.accelerators, hosts=run.hosts)
-    return samples / posterior.step(cluster, run.batch)
+    return calibration.samples_of(run) / posterior.step(cluster, run.batch)
 
 
 def _refused(calibration: Calibration, cluster: Cluster, batch: StepBatch) -> NoPrediction | None:
@@ -167,8 +166,7 @@ def _too_far(calibration: Calibration, cluster: Cluster) -> NoPrediction | None:
 def _bounds(calibration: Calibration, cluster: Cluster) -> tuple[float, float]:
     """Return the samples/s without gain over the largest measured count, and with full gain."""
     run = max(timed(calibration.runs), key=lambda run: run.accelerators)
-    batch = run.batch_per_accelerator or calibration.training.batch_per_accelerator
-    rate = run.accelerators * batch / run.step_s
+    rate = run.accelerators * calibration.samples_of(run) / run.step_s
     return rate, rate * cluster.accelerators / run.accelerators
 
 

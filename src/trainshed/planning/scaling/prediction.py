@@ -41,6 +41,11 @@ class Interval:
             high=max(self.high, other.high),
         )
 
+    def at_most(self, most: float) -> "Interval":
+        """Return the interval without what is above ``most``."""
+        low, point, high = (min(value, most) for value in (self.low, self.point, self.high))
+        return Interval(low=low, point=point, high=high)
+
     def holds(self, value: float) -> bool:
         """Whether a value lies inside the interval."""
         return self.low <= value <= self.high
@@ -77,6 +82,19 @@ class Prediction:
     rate_factor: float = 1.0
     """How many times faster or slower all of the job may be than the intervals say: 1 if its steps
     were timed, infinite if only ratios are known."""
+
+    def limit_efficiency(self, most: float) -> "Prediction":
+        """Return the prediction with no efficiency above ``most`` in its intervals."""
+        accelerators = self.cluster.accelerators
+        rate = self.samples_per_s.point / self.efficiency.point
+        samples_per_s = self.samples_per_s.at_most(most * rate)
+        return replace(
+            self,
+            step_s=samples_per_s.inverse(accelerators * self.batch_per_accelerator),
+            samples_per_s=samples_per_s,
+            speedup=self.speedup.at_most(most * accelerators),
+            efficiency=self.efficiency.at_most(most),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
