@@ -68,6 +68,39 @@ def test_a_deadline_needs_a_rate(from_nothing):
     assert "meets it" in met.out
 
 
+def test_a_target_without_a_rate_is_answered_with_the_reason(from_nothing):
+    run = from_nothing("--params", "25.6e6", "--target", "samples=1e6")
+    assert run.code == 0, run.err
+    assert "No time to the target is given: published jobs show" in run.out
+    assert "No time" not in from_nothing("--model", "resnet50", "--target", "samples=1e6").out
+
+
+def test_machine_types_are_planned_without_a_file(plan):
+    words = ("--params", "25.6e6", "--machine-types", "a2-highgpu-8g,a2-highgpu-4g")
+    run = plan(*words, "--format", "json", file=None, calibration=None)
+    assert run.code == 0, run.err
+    options = run.json["options"]
+    assert {option["machine_type"] for option in options} == {"a2-highgpu-8g", "a2-highgpu-4g"}
+    assert run.json["marks"]["cheapest"] is not None
+    assert all(option["speedup"]["high"] <= option["accelerators"] for option in options)
+
+
+def test_ratios_recommend_no_kind_of_accelerator(plan):
+    words = ("--params", "25.6e6", "--machine-types", "a2-highgpu-8g,n1-standard-4")
+    run = plan(*words, file=None, calibration=None)
+    assert run.code == 0, run.err
+    assert "nothing is recommended: published jobs of this size do not show which" in run.out
+    assert "fastest" not in run.out
+    assert "would be faster" not in run.out
+
+
+@pytest.mark.parametrize("words", [(), ("--region", "us-central1")])
+def test_without_machines_the_refusal_says_what_to_add(plan, words):
+    run = plan("--params", "25.6e6", *words, file=None, calibration=None)
+    assert (run.code, run.out) == (2, "")
+    assert "need machines: give FILE, or --machine-types a2-highgpu-8g" in run.err
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

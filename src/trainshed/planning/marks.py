@@ -44,6 +44,8 @@ class OptionMarks:
 
 def marks_of(options: Sequence[ClusterOption], request: PlanRequest) -> OptionMarks:
     """Return the recommended options, and the recommendations that depend on unknown links."""
+    if not are_comparable(options):
+        return OptionMarks()
     without_range = _marks_of([option for option in options if not option.ends], request)
     if not any(option.ends for option in options):
         return without_range
@@ -56,6 +58,13 @@ def marks_of(options: Sequence[ClusterOption], request: PlanRequest) -> OptionMa
         else:
             unknown.append(UnknownMark(name=name, slow=at_slow, fast=at_fast))
     return OptionMarks(**sure, meets=without_range.meets, unknown=tuple(unknown))
+
+
+def are_comparable(options: Sequence[ClusterOption]) -> bool:
+    """Return whether the times of options are: ratios hold for one kind of accelerator only."""
+    predicted = [option for option in options if option.prediction]
+    is_relative = any(option.rate_factor == math.inf for option in predicted)
+    return not is_relative or len({option.cluster.host.accelerator for option in predicted}) <= 1
 
 
 def _marks_at(options: Sequence[ClusterOption], end: int, request: PlanRequest) -> OptionMarks:

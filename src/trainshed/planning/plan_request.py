@@ -273,7 +273,7 @@ class PlanRequest:
         """Yield a sentence for each flag that needs or contradicts another."""
         for is_fault, sentence in (
             (
-                not (self.file or self.calibrations or self.measured),
+                not (self.file or self.calibrations or self.measured or self.is_unmeasured),
                 "there is nothing to plan: give a FILE, --calibration FILE or --measured TABLE",
             ),
             (
@@ -286,8 +286,8 @@ class PlanRequest:
                 "--params and --model are for plans without --calibration and --measured",
             ),
             (
-                self.is_unmeasured and not self.file,
-                "--params and --model need FILE, whose machines are planned",
+                self.is_unmeasured and not (self.file or self.machine_types),
+                "--params and --model need machines: give FILE, or --machine-types a2-highgpu-8g",
             ),
             (
                 self.parameters and self.model,

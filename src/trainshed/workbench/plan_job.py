@@ -1,17 +1,20 @@
 """Plans a job: reads the job file, the calibration and the prices, and calls the planner."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from trainshed.catalog.catalog import Catalog
 from trainshed.model.faults import UsageFault
-from trainshed.planning.job_plan import JobPlan, plan_of
+from trainshed.planning.host_kinds import CPU
+from trainshed.planning.job_plan import ONLY_RATIOS, JobPlan, plan_of
 from trainshed.planning.layouts import HostType
 from trainshed.planning.plan_request import BatchRule, PlanRequest
 from trainshed.planning.planned_jobs import PlannedJob
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.targets import ToTarget, recipe_of
 from trainshed.planning.stack import other_module
@@ -63,21 +66,24 @@ def plan_job(request: PlanRequest, rulebook: Rulebook) -> PlanAnswer:
     warnings = _warn_of_module(calibrations, job_file)
     notes: list[str] = []
     if request.measured:
-        host = job_file.job.host if job_file else None
-        curve, offending = read_measured(request.measured, request.series, host)
+        of_job = job_file.job.host if job_file else None
+        curve, offending = read_measured(request.measured, request.series, of_job)
         calibrations.append(curve)
         notes += offending
     check_trainings(calibrations, job_file.framework if job_file else "")
-    job = job_file.job if job_file else job_of(calibrations[0])
+    host = calibrations[0].host if calibrations else HostKind(accelerator=CPU)
+    job = job_file.job if job_file else job_of(host)
     notes += check_hosts(calibrations, job)
     others = _list_host_types(request, rulebook, job, job_file)
+    if not (job_file or calibrations):
+        job, others = replace(job, host_type=others[0]), others[1:]
     job = replace(job, others=(*job.others, *others))
     if request.is_unmeasured:
         calibrations += calibrate_from_published(request, job)
     work = _work(request, job, calibrations)
     region = job_file.region if job_file else request.region
     plan = plan_of(job, request, calibrations, work, _price_list(request, region))
-    notes += _warn_of_batch(request, plan)
+    notes += _warn_of_target(request, plan)
     return PlanAnswer(plan=replace(plan, warnings=warnings), calibrations=calibrations, notes=notes)
 
 
@@ -150,9 +156,11 @@ def _price_list(request: PlanRequest, region: str | None) -> PriceList:
     return PriceList(own=own_prices, region=region, spot=bool(request.spot))
 
 
-def _warn_of_batch(request: PlanRequest, plan: JobPlan) -> Iterator[str]:
-    """Yield remarks on larger batches that the plan does not cover."""
-    if request.batch is BatchRule.KEEP_LOCAL and not plan.work.critical_batch and request.target:
+def _warn_of_target(request: PlanRequest, plan: JobPlan) -> Iterator[str]:
+    """Yield why the time to a target, or to a quality with a larger batch, is not given."""
+    if request.target and any(option.rate_factor == math.inf for option in plan.options):
+        yield f"no time to the target is given: {ONLY_RATIOS}"
+    elif request.batch is BatchRule.KEEP_LOCAL and not plan.work.critical_batch and request.target:
         yield (
             "the batch grows with the accelerators: whether the model then needs more samples is "
             "not known (--critical-batch or --finished), and no time to a quality is given"

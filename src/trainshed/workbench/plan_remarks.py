@@ -52,4 +52,4 @@ def _job(calibration: Calibration, spec: JobSpec) -> PlannedJob:
     if isinstance(job, PlannedJob):
         return job
     hosts = sum(group.count for group in trainers_of(spec))
-    return replace(job_of(calibration), hosts=hosts)
+    return replace(job_of(calibration.host), hosts=hosts)
