@@ -281,7 +281,8 @@ class Attempt:
     def _start_replicas(self) -> bool:
         """Start all replicas; after a fault or an order to stop, end the attempt instead."""
         if self._order is not None:
-            self._end = Ended(STOPPED_EARLY)
+            message = self._order.message or STOPPED_EARLY.message
+            self._end = Ended(STOPPED_EARLY._replace(message=message))
         if self._end is not None:
             return self._tear_down(Order(0.0, OVER))
         self.watching = Watching(
