@@ -182,6 +182,26 @@ def test_at_rest_slurm_is_asked_seldom(world):
     assert len(world.slurm.called("squeue")) == before
 
 
+def test_the_configuration_is_read_at_the_start_and_after_an_outage(world, monkeypatch):
+    monkeypatch.setattr(poll, "NODES_S", 0.0)
+    engine = world.engine()
+
+    def count(what):
+        return sum(what in words for words in world.slurm.called("scontrol"))
+
+    eventually(lambda: count("node") > 2)
+    assert count("config") == 1
+    world.slurm.is_away = True
+    eventually(engine.health)
+    world.slurm.is_away = False
+    number = count("node")
+    eventually(lambda: engine.health() is None and count("node") > number + 2)
+    tried = count("config")
+    assert tried > 1
+    eventually(lambda: count("node") > number + 4)
+    assert count("config") == tried
+
+
 def test_another_expected_start_of_a_waiting_job_is_no_news(world):
     engine = launched(world)
     world.slurm.set("1", "PENDING", "Priority", "")

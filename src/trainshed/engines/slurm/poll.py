@@ -24,6 +24,8 @@ FOLLOW_S: Final = 15.0
 TICK_S: Final = 0.2
 #: Seconds between two queries of the nodes.
 NODES_S: Final = 30.0
+#: Seconds between two queries of the cluster's configuration and of Slurm's release.
+CONFIG_S: Final = 600.0
 _CLOSE_S: Final = 1.5
 
 
@@ -71,6 +73,8 @@ class Poller:
         self._follow_until_s = 0.0
         self._polled_s = float("-inf")
         self._nodes_s = float("-inf")
+        self._config_s = float("-inf")
+        self._config = ""
         self._reachability = Reachability("Slurm")
         self._expected = frozenset[str]()
         self._states: Mapping[str, Sequence[SlurmJob]] = {}
@@ -184,8 +188,12 @@ class Poller:
             self._news()
 
     def _read_nodes(self) -> None:
-        self._version_fault = _explain_version(self._queue.version())
-        self.cluster = self._queue.cluster(self._gres)
+        is_old = time.monotonic() - self._config_s >= CONFIG_S
+        if is_old or self._reachability.away_since_s:  # a new controller may have another one
+            self._version_fault = _explain_version(self._queue.version())
+            self._config = self._queue.config()
+            self._config_s = time.monotonic()
+        self.cluster = self._queue.cluster(self._gres, self._config)
         self._nodes_s = time.monotonic()
 
 

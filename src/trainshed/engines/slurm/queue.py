@@ -93,11 +93,10 @@ class Queue:
         """Return the cluster's configuration, one setting a line."""
         return self._commands.ask("scontrol", "show", "config")
 
-    def cluster(self, gres: Mapping[str, Sequence[str]]) -> ClusterState:
-        """Query the nodes and the partitions."""
+    def cluster(self, gres: Mapping[str, Sequence[str]], config: str) -> ClusterState:
+        """Query the nodes and the partitions; ``config`` is the cluster's configuration."""
         nodes = tuple(parse.nodes(self._commands.ask("scontrol", "show", "node", "-o")))
         partitions = parse.partitions(self._commands.ask("scontrol", "show", "partition", "-o"))
-        config = self.config()
         limit = parse.memory_per_cpu_max(config)
         rows = {row.name: row.with_limit(limit) for row in partitions}
         if parse.preempts_by_qos(config):
