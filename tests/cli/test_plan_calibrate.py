@@ -65,9 +65,12 @@ def calibrate(tmp_path, monkeypatch, capsys):
     (tmp_path / "tmp").mkdir()
 
     def run(program, *flags):
-        Path("task.py").write_text(program)
+        """Measure ``task.py`` with this text; None: the job of a file in the flags."""
+        if program is not None:
+            Path("task.py").write_text(program)
+            flags = ("--script", "task.py", *flags)
         quick = ("--seconds", "1", "--start-seconds", "20", "--format", "json")
-        code = main(["plan", "calibrate", "--script", "task.py", *quick, *flags])
+        code = main(["plan", "calibrate", *quick, *flags])
         captured = capsys.readouterr()
         assert list((tmp_path / "tmp").iterdir()) == []
         return code, captured.out, captured.err
@@ -89,6 +92,35 @@ def test_steps_are_seen_by_the_lines_that_tell_them(calibrate):
     assert calibration.training.gradient_bytes == 4e6
     assert calibration.fitted.values["compute_s"] > 0
     assert json.loads(out)["sentences"][0].startswith("One process does ")
+
+
+@pytest.mark.parametrize("is_custom", [True, False], ids=["custom job", "AI Platform"])
+def test_the_program_of_a_job_file_is_measured_without_its_other_machines(calibrate, is_custom):
+    machine = {"machineType": "n1-standard-4"}
+    image = {"imageUri": "registry.example/mine:1", "command": ["python", "-m", "trainer"]}
+    pool = {"machineSpec": machine, "containerSpec": image}
+    job = {"workerPoolSpecs": [{**pool, "replicaCount": 1}, {**pool, "replicaCount": 3}]}
+    if not is_custom:
+        job = {
+            "trainingInput": {
+                "scaleTier": "CUSTOM",
+                "masterType": "n1-standard-4",
+                "workerType": "n1-standard-4",
+                "workerCount": 3,
+                "pythonModule": "trainer",
+                "runtimeVersion": "2.11",
+                "pythonVersion": "3.7",
+                "region": "us-central1",
+            }
+        }
+    Path("job.json").write_text(json.dumps(job))
+    Path("trainer.py").write_text(STEPS)
+    code, _, err = calibrate(None, "job.json", *PATTERN, "--batch", "8", "--runs", "A")
+    assert code == 0, err
+    calibration = read(Path("calibration.toml").read_text())
+    assert [(run.accelerators, run.hosts) for run in calibration.runs] == [(1, 1)]
+    assert calibration.training.model == "trainer"
+    assert calibration.trainer_digest == trainer_digest([Path("trainer.py")])
 
 
 def test_steps_are_seen_by_the_trainer_library(calibrate):

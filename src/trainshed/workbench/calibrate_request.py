@@ -43,7 +43,7 @@ def _on_server(words: str, text: str, default: Any = None, **settings: Any) -> A
 class CalibrateRequest:
     """The arguments of a calibration; times are in seconds."""
 
-    file: str | None = flag("FILE", "Job file; on this machine one of AI Platform")
+    file: str | None = flag("FILE", "Job file, either dialect")
     module_name: str | None = _here(
         "--module-name MODULE",
         "Module to run",

@@ -17,6 +17,7 @@ from trainshed.planning.scaling.calibration import Calibration, RunKind
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Training
+from trainshed.planning.stack import module_of
 from trainshed.workbench.calibrate_request import CalibrateRequest
 from trainshed.workbench.last_lines import LastLines
 from trainshed.workbench.local_run import Host, LocalJob
@@ -77,12 +78,13 @@ def calibrate(
         batch=request.batch,
         accumulation=request.accumulation,
     )
-    code = code_files(_code_of(request))
+    module = request.module_name or module_of(job.spec)
+    code = code_files(_code_of(request, module))
     runs = _Runs(bench, accelerators.count, note)
     measurements = runs.make(kinds, request.batch_flag)
     _check_unchanged(code)
     calibration = calibrated(
-        _training(request, measurements),
+        _training(request, module, measurements),
         _describe_host(request, accelerators),
         [*(measurement.run for measurement in measurements), *request.link_runs()],
     )
@@ -91,11 +93,11 @@ def calibrate(
     )
 
 
-def _code_of(request: CalibrateRequest) -> list[Path]:
+def _code_of(request: CalibrateRequest, module: str) -> list[Path]:
     """Return the files and folders of the trainer's code."""
     code = [path for path in (request.package_path, request.script) if path]
-    if request.module_name and not request.package_path:
-        name = request.module_name.split(".")[0]
+    if module and not request.package_path:
+        name = module.split(".", maxsplit=1)[0]
         code += [path for path in (Path(name), Path(f"{name}.py")) if path.exists()]
     return code
 
@@ -248,13 +250,15 @@ def _known_accelerator(name: str) -> AcceleratorType | None:
     return next(matches, None)
 
 
-def _training(request: CalibrateRequest, measurements: Sequence[RunMeasurement]) -> Training:
+def _training(
+    request: CalibrateRequest, module: str, measurements: Sequence[RunMeasurement]
+) -> Training:
     kinds = {measurement.run.kind for measurement in measurements}
     first = next(m for m in measurements if m.run.kind is not RunKind.INPUT)
     times = first.times
     is_fed = RunKind.INPUT in kinds or first.run.wait_share > 0
     training = Training(
-        model=request.module_name or (request.script.name if request.script else ""),
+        model=module or (request.script.name if request.script else ""),
         parameters=times.parameters,
         largest=times.largest,
         gradient_bytes=times.gradient_bytes,

@@ -89,10 +89,10 @@ def run(request: flags.Request) -> int:
     cluster = cluster_table(custom.accepted.cluster) if custom.judged else ""
     gpu_count = _count_gpus() if args.gpu and not custom.judged else 0
     host = running_host_of(args)
-    return run_job(local_run_of(args), _job(custom, gpu_count), host, cluster=cluster)
+    return run_job(local_run_of(args), custom_job_of(custom, gpu_count), host, cluster=cluster)
 
 
-def _job(custom: "CustomRun", gpu_count: int) -> "LocalJob":
+def custom_job_of(custom: "CustomRun", gpu_count: int = 0) -> "LocalJob":
     """Compose the job of a local run; ``gpu_count``: GPUs of any type for each replica (--gpu)."""
     from trainshed.planning.reduction_forecast import one_machine_advice
     from trainshed.workbench.local_run import LocalJob

@@ -85,16 +85,13 @@ def run(request: flags.Request) -> int:
 
 def _job_of(wanted: CalibrateRequest, request: flags.Request) -> "LocalJob":
     """Return the trainer as a job of this machine.  Raises UsageFault, Fault."""
-    from trainshed.cli.local.local_train import cluster_job_of
     from trainshed.service.starts.programs import Source, working_folder
     from trainshed.workbench.local_run import LocalJob
     from trainshed.workbench.plain_train import PlainJob, command_spec, plain_spec, say
 
     module, package_path, user_args = wanted.module_name, wanted.package_path, request.user_args
     if wanted.file:
-        submit_flags = {"module-name": module} if module else {}
-        rulebook = rulebook_of(request.args)
-        return cluster_job_of(wanted.file, submit_flags, user_args, rulebook, package_path)[0]
+        return _job_of_file(wanted.file, wanted, request)
     source = Source(folder=Path.cwd(), package_path=package_path)
     if module:
         spec = plain_spec(PlainJob(module=module, args=user_args or ()))
@@ -108,6 +105,28 @@ def _job_of(wanted: CalibrateRequest, request: flags.Request) -> "LocalJob":
         say=say,
         is_local_program=not module,
     )
+
+
+def _job_of_file(file: str, wanted: CalibrateRequest, request: flags.Request) -> "LocalJob":
+    """Return the job of a file of either dialect.  Raises UsageFault, Fault."""
+    from trainshed.cli.local.custom_local_run import custom_job_of
+    from trainshed.cli.local.local_train import cluster_job_of
+    from trainshed.wire.detect import DocumentKind, kind_of
+    from trainshed.workbench.custom_run import CustomFlags, custom_run
+    from trainshed.workbench.documents import read_one
+
+    rulebook, package = rulebook_of(request.args), wanted.package_path
+    is_custom = kind_of(read_one(file).content) in {
+        DocumentKind.CUSTOM_JOB,
+        DocumentKind.CUSTOM_JOB_SPEC,
+    }
+    if not is_custom:
+        submit_flags = {"module-name": wanted.module_name} if wanted.module_name else {}
+        return cluster_job_of(file, submit_flags, request.user_args, rulebook, package)[0]
+    folder = str(package.absolute().parent) if package else None
+    words = {"python-module": wanted.module_name, "local-package-path": folder}
+    custom_flags = CustomFlags(words=words, user_args=request.user_args)
+    return custom_job_of(custom_run(file, custom_flags, rulebook))
 
 
 def _command(script: Path | None, user_args: Sequence[str]) -> tuple[str, ...]:
