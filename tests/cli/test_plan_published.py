@@ -1,5 +1,7 @@
 """``trainshed plan`` of trainings that were not measured, by their size or by their name."""
 
+import csv
+
 import pytest
 
 from cli.planned import refused_field
@@ -31,6 +33,10 @@ def test_a_size_shows_how_a_job_scales_its_price_its_reducers_and_what_to_measur
     assert (own["samples_per_s"], own["time_s"], own["cost"]) == (None, None, None)
     assert own["speedup"]["low"] < own["speedup"]["point"] < own["speedup"]["high"] < 33
     assert own["price_hour"] > 1
+    lines = from_nothing("--params", "25.6e6", "--format", "csv").out.splitlines()
+    row = list(csv.DictReader(lines))[document["own"]]
+    assert float(row["speedup_low"]) < float(row["speedup"]) < float(row["speedup_high"]) < 33
+    assert float(row["price_hour"]) == pytest.approx(own["price_hour"], rel=1e-5)
 
 
 def test_a_known_model_has_samples_a_time_and_a_cost_with_a_wide_interval(from_nothing):

@@ -30,8 +30,9 @@ _MEMORY: Final = "MEMORY"
 COLUMNS: Final = (
     "accelerators", "hosts", "machine_type", "accelerator", "reducers", "parameter_servers",
     "batch_per_accelerator", "samples_per_s_low", "samples_per_s", "samples_per_s_high",
-    "efficiency", "step_ms", "time_s_low", "time_s", "time_s_high", "accelerator_hours",
-    "cost_low", "cost", "cost_high", "currency", "memory_needed", "memory", "limited_by", "notes",
+    "speedup_low", "speedup", "speedup_high", "efficiency", "step_ms", "time_s_low", "time_s",
+    "time_s_high", "accelerator_hours", "cost_low", "cost", "cost_high", "price_hour", "currency",
+    "memory_needed", "memory", "limited_by", "notes",
 )  # fmt: skip
 
 
@@ -118,11 +119,13 @@ def _csv_row(plan: JobPlan, option: ClusterOption) -> list[Any]:
         cluster.servers,
         _csv_number(timed.batch_per_accelerator if timed else None),
         *_csv_interval(option, timed.samples_per_s if timed else None),
+        *_csv_interval(option, prediction.speedup if prediction else None),
         _csv_number(prediction.efficiency.point if prediction and is_point else None),
         _csv_number(1000 * timed.step_s.point if timed and is_point else None),
         *_csv_interval(option, option.time_s),
         _csv_number(hours.point if hours and is_point else None),
         *_csv_interval(option, option.cost),
+        _csv_number(option.hour.amount if option.hour else None),
         option.hour.currency if option.hour else "",
         *_csv_memory(option),
         limited_by(option),
