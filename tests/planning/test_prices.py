@@ -4,6 +4,8 @@ import math
 
 import pytest
 
+from trainshed.catalog import machines
+from trainshed.catalog import rows as catalog_rows
 from trainshed.model.faults import UsageFault
 from trainshed.planning.prices import Interruptions, Machines, PriceList, own_prices
 
@@ -33,6 +35,12 @@ def test_accelerators_that_a_machine_brings_are_in_its_price():
 def test_one_machine_without_a_price_leaves_the_cluster_without():
     assert PriceList().of([V100, Machines(count=1, machine_type="my-own")]) is None
     assert PriceList().of([]) is None
+
+
+def test_hosts_without_a_name_have_no_price_and_read_no_table(monkeypatch):
+    monkeypatch.setattr(catalog_rows, "table", lambda name: pytest.fail(f"read {name}"))
+    machines._prices_by_place.cache_clear()
+    assert PriceList().of([Machines(count=2, machine_type=""), V100]) is None
 
 
 def test_own_prices_win_and_another_currency_leaves_the_catalog_out():

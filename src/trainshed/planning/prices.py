@@ -90,9 +90,13 @@ class PriceList:
 
     def of(self, cluster: Iterable[Machines]) -> HourPrice | None:
         """Return the price of an hour of all machines; None if one has no price."""
-        prices = [self._of(machines) for machines in cluster if machines.count]
-        hourly = [price for price in prices if price]
-        if not hourly or len(hourly) < len(prices):
+        hourly = []
+        for machines in cluster:
+            if machines.count:
+                if (price := self._of(machines)) is None:
+                    return None
+                hourly.append(price)
+        if not hourly:
             return None
         return HourPrice(
             amount=sum(price.amount for price in hourly),
@@ -127,7 +131,9 @@ class PriceList:
         return self._of_catalog(machines)
 
     def _of_catalog(self, machines: Machines) -> HourPrice | None:
-        price = price_of(machines.machine_type, self.region, spot=self.spot)
+        # hosts without a name have no price: the tables take a tenth of a plan's time to read
+        name = machines.machine_type
+        price = price_of(name, self.region, spot=self.spot) if name else None
         if price is None:
             return None
         amount, dates = price.usd_hour, [price.date]

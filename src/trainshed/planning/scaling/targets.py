@@ -6,7 +6,6 @@ it, each step does no more than a smaller one would.  Bc depends on a workload a
 """
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -69,7 +68,8 @@ def recipe_of(runs: Sequence[ToTarget]) -> Recipe:
 def fit_recipe(runs: Sequence[ToTarget]) -> Recipe:
     """Fit E0 and Bc to one or more runs; where these say little, Bc is near its usual value."""
     logs = [(math.log(run.batch), math.log(run.amount)) for run in runs]
-    middle = statistics.median(batch for batch, _ in logs)
+    batches = sorted(batch for batch, _ in logs)
+    middle = (batches[(len(batches) - 1) // 2] + batches[len(batches) // 2]) / 2
     _, level, critical = min(_fit_level(logs, middle, z) for z in _GRID)
     return Recipe(samples_at_least=math.exp(level), critical_batch=critical)
 
