@@ -165,16 +165,11 @@ def _ordered(name: str, answers: Sequence[Answer], least: float | None) -> Line:
         right += correct
         if _disjoint(answer, other):
             claimed, claimed_right = claimed + 1, claimed_right + correct
-    return Line(
-        name=name,
-        count=count,
-        goals=(
-            at_least("pairs in order", 100 * right / max(1, count), least, "%"),
-            at_least(
-                "of the claimed", 100 * claimed_right / claimed if claimed else 100.0, _ORDERED, "%"
-            ),
-        ),
-    )
+    in_order = at_least("pairs in order", 100 * right / max(1, count), least, "%")
+    if not claimed:
+        return Line(name=f"{name}: none claimed", count=count, goals=(in_order,))
+    of_claimed = at_least("of the claimed", 100 * claimed_right / claimed, _ORDERED, "%")
+    return Line(name=name, count=count, goals=(in_order, of_claimed))
 
 
 def _disjoint(a: Answer, b: Answer) -> bool:

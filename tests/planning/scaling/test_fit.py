@@ -63,6 +63,22 @@ def test_points_that_are_asked_change_no_answer(benchmark):
     assert steps[0] == steps[1]
 
 
+def test_an_order_that_is_never_claimed_is_not_judged(benchmark):
+    answers, goals = benchmark("answers"), benchmark("goals_steps")
+    curves = [curve for curve in benchmark("rows").curves() if curve.system == "dgx1-p100"]
+    fits = {curve.training.model: parameters() for curve in curves}
+    firsts = [q for q in benchmark("questions").questions(curves) if q.goal == "G7"]
+    of_models = list(answers.on_models(curves, firsts, fits, curves))
+    sure = [replace(answer, low_s=answer.step_s, high_s=answer.step_s) for answer in of_models]
+    unsure = [replace(answer, low_s=1e-9, high_s=1e9) for answer in of_models]
+    claimed, unclaimed = (
+        [line for goal, line in goals.lines_of(some) if goal == "G12"] for some in (sure, unsure)
+    )
+    assert {len(line.goals) for line in claimed} == {2}
+    assert all(line.name.endswith(": none claimed") for line in unclaimed)
+    assert {goal.name for line in unclaimed for goal in line.goals} == {"pairs in order"}
+
+
 @pytest.mark.full
 def test_rows_that_are_left_out_change_nothing(benchmark):
     left, rows = benchmark("left_out"), benchmark("rows")
