@@ -134,7 +134,7 @@ def _network(training: Training, cluster: Cluster, rates: Rates) -> float:  # no
         case Strategy.FSDP:
             return 1.5 * allreduce_s
         case Strategy.ALLREDUCE_CPU:
-            return max(allreduce_s, allreduce_s * rates.network / rates.sums)
+            return max(allreduce_s, _ring_s(h, rates.sums, size))
         case Strategy.PS_DISTRIBUTED if cluster.servers:
             return max(size / rates.network, h * _largest_share(training, cluster) / rates.servers)
         case Strategy.PS_NAIVE:
@@ -162,10 +162,14 @@ def _allreduce_s(cluster: Cluster, rates: Rates, size: float) -> float:
     one ring over all accelerators (``rates.flat`` is 1).
     """
     over_hosts, over_all = (
-        ring(Links(workers=count, worker_gbps=rates.network / _GIGA_BITS)).seconds(size)
-        for count in (cluster.hosts, cluster.accelerators)
+        _ring_s(count, rates.network, size) for count in (cluster.hosts, cluster.accelerators)
     )
     return over_hosts + rates.flat * (over_all - over_hosts)
+
+
+def _ring_s(workers: int, rate: float, size: float) -> float:
+    """Return the seconds of one ring over workers at ``rate`` bytes/s."""
+    return ring(Links(workers=workers, worker_gbps=rate / _GIGA_BITS)).seconds(size)
 
 
 def _largest_share(training: Training, cluster: Cluster) -> float:
