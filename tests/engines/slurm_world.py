@@ -48,6 +48,12 @@ def claim(project="vision", **more):
     )
 
 
+def gpu_claim(gpu_type):
+    demand = Demand(gpu_type=gpu_type, gpu_count=2)
+    groups = (GroupDemand(role=Role.PRIMARY, count=1, each=demand),)
+    return Claim(engine="slurm", demand=JobDemand(region=None, groups=groups))
+
+
 def plan_of(words=("true",), env=None):
     only = ReplicaPlan(
         role=Role.PRIMARY, index=0, task_name="primary-0", argv=tuple(words), env=env or {}
@@ -111,9 +117,9 @@ def until(engine, *phases, key=KEY):
     return eventually(lambda: [o for o in engine.observe([key]) if o.phase in phases])[0]
 
 
-def launched(world, **options):
+def launched(world, job=None, **options):
     engine = world.engine(**options)
-    engine.launch(KEY, plan_of(), claim())
+    engine.launch(KEY, plan_of(), job or claim())
     until(engine, Phase.WAITING)
     return engine
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engines import fake_slurm
 from engines.slurm_world import (
     KEY,
     NAME,
@@ -16,6 +17,7 @@ from engines.slurm_world import (
     claim,
     eventually,
     exit_of,
+    gpu_claim,
     interrupt,
     launched,
     plan_of,
@@ -124,6 +126,21 @@ def test_the_next_attempt_goes_into_the_kept_allocation(world, monkeypatch, keep
     assert observation.placed_how == "in the allocation kept from attempt 1 (Slurm job 1)"
     assert [seat.node for seat in observation.placed] == ["n1"]
     assert world.slurm.rows["1"]["state"] == "RUNNING"
+
+
+def test_the_next_attempt_asks_for_the_gpus_of_the_kept_allocation(world, monkeypatch, keeps):
+    """The cluster has two words for one type, and only nodes of the other one are free."""
+    texts = fake_slurm.NODES.replace("State=IDLE+DRAIN", "State={state}")
+    texts = texts.replace("gpu:t4:4(S:0-1),nic:1", "gpu:tesla_t4:4")
+    monkeypatch.setattr(fake_slurm, "NODES", texts.format(state="IDLE"))
+    job = gpu_claim("NVIDIA_TESLA_T4")
+    engine, launcher = keep_allocation(world, monkeypatch, keeps, job=job)
+    assert "--gpus-per-task=tesla_t4:2" in submissions(world)[-1]
+    monkeypatch.setattr(fake_slurm, "NODES", texts.format(state="ALLOCATED"))
+    engine.close()
+    world.engine(hold_s=HOLD_S).launch(SECOND, plan_of(), job)
+    assert launcher.end() == world.attempt(SECOND).path
+    assert len(submissions(world)) == 1
 
 
 def test_an_end_is_believed_only_when_slurm_has_the_job_running_after_it(world, monkeypatch, keeps):

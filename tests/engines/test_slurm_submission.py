@@ -15,6 +15,7 @@ from engines.slurm_world import (
     answers,
     claim,
     eventually,
+    gpu_claim,
     killed_while_it_submits,
     launched,
     plan_of,
@@ -28,7 +29,7 @@ from trainshed.engines.slurm.commands import CommandResult, Commands
 from trainshed.model.attempt import AttemptKey, Loss, Phase
 from trainshed.model.explanation import Reason
 from trainshed.model.faults import EngineFault, UsageFault, is_transient
-from trainshed.model.resources import Claim, Demand, GroupDemand, JobDemand, Seat
+from trainshed.model.resources import Seat
 from trainshed.model.roles import Role
 
 __all__ = ["world"]
@@ -187,16 +188,10 @@ def test_the_manifest_is_what_is_sent(world):
 
 
 def test_gpus_of_a_type_are_asked_for_by_slurms_word_for_them(world):
-    def gpus(gpu_type):
-        demand = Demand(gpu_type=gpu_type, gpu_count=2)
-        groups = (GroupDemand(role=Role.PRIMARY, count=1, each=demand),)
-        return Claim(engine="slurm", demand=JobDemand(region=None, groups=groups))
-
     engine = world.engine()
-    eventually(engine.fleet)
-    engine.launch(KEY, plan_of(), gpus("NVIDIA_A100_80GB"))
+    engine.launch(KEY, plan_of(), gpu_claim("NVIDIA_A100_80GB"))
     assert "--gpus-per-task=nvidia_a100_80gb_pcie:2" in world.slurm.called("sbatch")[-1]
-    engine.launch(AttemptKey(6, 1), plan_of(), gpus("NVIDIA_TESLA_T4"))
+    engine.launch(AttemptKey(6, 1), plan_of(), gpu_claim("NVIDIA_TESLA_T4"))
     assert "--gpus-per-task=t4:2" in world.slurm.called("sbatch")[-1]
 
 
@@ -258,11 +253,7 @@ def test_the_heading_of_a_cluster_is_no_row():
 def test_a_cluster_whose_slurm_knows_no_gpus_by_task_is_asked_for_gpus_by_node(world):
     world.slurm.config = "SelectType              = select/cons_res\n"
     engine = world.engine()
-    eventually(engine.fleet)
-    demand = Demand(gpu_type="NVIDIA_TESLA_T4", gpu_count=2)
-    groups = (GroupDemand(role=Role.PRIMARY, count=1, each=demand),)
-    job = Claim(engine="slurm", demand=JobDemand(region=None, groups=groups))
-    engine.launch(KEY, plan_of(), job)
+    engine.launch(KEY, plan_of(), gpu_claim("NVIDIA_TESLA_T4"))
     words = world.slurm.called("sbatch")[-1]
     assert "--gres=gpu:t4:2" in words
     assert not [word for word in words if word.startswith("--gpus-per-task")]
@@ -285,7 +276,6 @@ def test_a_single_replica_has_a_step_where_slurm_gives_notice_of_a_preemption(
     )
     world.slurm.config = f"{config}\n"
     engine = world.engine()
-    eventually(engine.fleet)
     engine.launch(KEY, plan_of(), claim())
     plan = json.loads(Path(world.attempt().plan).read_text("utf-8"))
     assert len(plan["remote"]["steps"]) == steps

@@ -42,6 +42,8 @@ class SpoolRecord(NamedTuple):
     """A hash of the request to Slurm."""
     kept: int = 0
     """Number of the attempt whose allocation was kept for this attempt; 0: a new allocation."""
+    gpu_words: tuple[str, ...] = ()
+    """Slurm's words for the GPUs of the parts; empty: written by an earlier release."""
 
 
 def read_submission(folder: AttemptFolder) -> SpoolRecord | None:
@@ -68,7 +70,8 @@ def _parse_submission(document: Any) -> SpoolRecord:
     if job and not (job.isascii() and job.isdecimal()):
         raise ValueError(f"job must be a number, got {job!r:.100}")
     shape, kept_from = str(document.get("shape", "")), int(document.get("kept", 0))
-    return SpoolRecord(float(document["since_s"]), job, parts, shape, kept_from)
+    gpu_words = tuple(map(str, document.get("gpu_words", ())))
+    return SpoolRecord(float(document["since_s"]), job, parts, shape, kept_from, gpu_words)
 
 
 def read_end(folder: AttemptFolder) -> EndByCluster | None:

@@ -44,18 +44,20 @@ class NodePool(NamedTuple):
             for word in self._list_words(need)
         )
 
-    def choose_word(self, need: Need, count: int) -> str | None:
+    def choose_word(self, need: Need, count: int, kept_word: str = "") -> str | None:
         """Choose Slurm's word for the GPUs of ``count`` replicas; None: they need no GPUs.
 
         An allocation has GPUs of one word.  A word whose nodes can hold all replicas is best; of
-        several, a word for a type, and then the word with the most room on nodes that are not full.
+        several, ``kept_word``, the word of an allocation that may be kept; then a word for a type,
+        and then the word with the most room on nodes that are not full.
         """
 
-        def rank(word: str | None) -> tuple[bool, bool, int, int, str]:
+        def rank(word: str | None) -> tuple[bool, bool, bool, int, int, str]:
             rooms = [(self.count_room(node, need, word), node) for node in self.nodes]
             total = sum(room for room, _ in rooms)
             free = sum(room for room, node in rooms if _may_have_room(node))
-            return total >= count, bool(word), min(free, count), total, word or ""
+            is_kept = bool(word) and word == kept_word
+            return total >= count, is_kept, bool(word), min(free, count), total, word or ""
 
         return max(self._list_words(need), key=rank)
 

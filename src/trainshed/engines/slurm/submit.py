@@ -13,6 +13,7 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain, repeat
 from typing import Final
 
 from trainshed.engines import spool
@@ -160,7 +161,8 @@ class Submitter:
         if is_new:  # also after a refusal: the plan must match what is requested now
             compose.write(attempt.folder, self._compose_spec(submission, plan))
         shape = holding.hash_request(submission)
-        record = SpoolRecord(time.time(), job_id, _list_placings(submission.shape, plan), shape)
+        parts, gpu_words = _list_placings(submission.shape, plan), submission.gres_of
+        record = SpoolRecord(time.time(), job_id, parts, shape, gpu_words=gpu_words)
         attempt_files.keep_submitted(attempt.folder, record)
         attempt.submitted = record
         if not job_id and (taken := self._holding.take(submission, submission.ends_s, cluster)):
@@ -215,6 +217,7 @@ class Submitter:
             raise EngineFault(str(fault)) from fault
         roles = [replica.role for replica in plan.replicas]
         shape = shape_for(claim.demand, roles, choice.pool, options)
+        kept_words = chain(self._list_kept_words(key), repeat(""))
         nice = wishes.get("nice") or ("" if options.nice is None else str(options.nice))
         return Submission(
             key=key,
@@ -228,7 +231,10 @@ class Submitter:
             minutes=choice.grant.minutes,
             ends_s=choice.grant.ends_s,
             ends_why=choice.grant.why,
-            gres_of=tuple(self._choose_gres(part, choice.pool) for part in shape.parts),
+            gres_of=tuple(
+                self._choose_gres(part, choice.pool, word)
+                for part, word in zip(shape.parts, kept_words, strict=False)
+            ),
             exclude=self._choose_excluded(key, claim),
             partition=choice.partition,
             account=wishes.get("account") or options.account_of(claim.project),
@@ -240,7 +246,15 @@ class Submitter:
             hidden=options.env,
         )
 
-    def _choose_gres(self, part: ShapePart, pool: NodePool) -> str:
+    def _list_kept_words(self, key: AttemptKey) -> tuple[str, ...]:
+        """List the words for GPUs of the last attempt, whose allocation may be kept."""
+        if self._options.hold_s and key.earlier:
+            with suppress(OSError, ValueError):
+                record = attempt_files.read_submission(self._spool.folder(key.earlier[-1]))
+                return record.gpu_words if record else ()
+        return ()
+
+    def _choose_gres(self, part: ShapePart, pool: NodePool, kept_word: str) -> str:
         if not part.need.gpus:
             return ""
         cluster, gpu_type = self._poller.cluster, part.need.gpu_type
@@ -249,7 +263,7 @@ class Submitter:
         if not cluster.words_for(gpu_type):
             types = ", ".join(cluster.types) or "none"
             raise EngineFault(f"{self._name} has no {gpu_type}; its GPUs are: {types}")
-        return pool.choose_word(part.need, part.count) or ""
+        return pool.choose_word(part.need, part.count, kept_word) or ""
 
     def _choose_excluded(self, key: AttemptKey, claim: Claim) -> tuple[str, ...]:
         """Choose the nodes to avoid, because earlier attempts were lost on them."""
