@@ -105,13 +105,13 @@ class FakeSlurm:
             return CommandResult(1, err="Slurm accounting storage is disabled")
         return CommandResult(0, self._list_ended(words, self.accounts, self.names))
 
-    def _list_ended(self, words, end, known):
+    def _list_ended(self, words, end, listed):
         jobs = words[words.index("-j") + 1].split(",")
         with self._lock:
             lines = [
                 f"{job}|{self.names[job]}|{end.format(**self.rows.get(job, {}))}"
                 for job in jobs
-                if job in known
+                if job in listed
             ]
         return "\n".join(lines)
 

@@ -160,8 +160,8 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
         (facts(**BEGUN), GONE._replace(over_since_s=-LATE_S), Unknown()),  # sacct is asked first
         (facts(**BEGUN, cancellation=Cancellation()), GONE, Unknown()),
         *(
-            (facts(**BEGUN, **asked), GONE._replace(over_since_s=-LATE_S), GiveUp(FORGOTTEN))
-            for asked in ({"cancellation": Cancellation()}, {"order": ORDER})
+            (facts(**BEGUN, **given), GONE._replace(over_since_s=-LATE_S), GiveUp(FORGOTTEN))
+            for given in ({"cancellation": Cancellation()}, {"order": ORDER})
         ),
         *(
             (facts(**given, cancellation=Cancellation(None, 0.0)), GONE, BY_A_PERSON)

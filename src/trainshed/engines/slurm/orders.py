@@ -186,14 +186,14 @@ class Orders:
     def _ask_who_cancelled(self, attempts: Sequence[SlurmAttempt], answer: LastAnswer) -> None:
         """Ask Slurm who has cancelled jobs that this server did not order to end."""
         unexplained = [attempt for attempt in attempts if self._is_unexplained(attempt, answer)]
-        asked = {attempt.job: attempt for attempt in unexplained[:_ASKED_MAX]}
-        if not asked:
+        attempts_by_job = {attempt.job: attempt for attempt in unexplained[:_ASKED_MAX]}
+        if not attempts_by_job:
             return
-        uids = {job: attempt.key.uid for job, attempt in asked.items()}
+        uids = {job: attempt.key.uid for job, attempt in attempts_by_job.items()}
         cancellations = self._queue.find_cancellations(uids)
-        for job, attempt in asked.items():
+        for job, attempt in attempts_by_job.items():
             attempt.cancellation = cancellations.get(job, Cancellation())
-        self._report([attempt.key for attempt in asked.values()])
+        self._report([attempt.key for attempt in attempts_by_job.values()])
 
     def _is_unexplained(self, attempt: SlurmAttempt, answer: LastAnswer) -> bool:
         """Return whether Slurm has ended or forgotten a job, and was not asked why."""
