@@ -43,6 +43,7 @@ def test_a_job_becomes_a_run_that_plans_are_made_from(client, job_file, tmp_path
     answer = client("plan", "calibrate", "--on-server", *words)
     assert answer.code == 0, answer.err
     assert "2 hosts ran on 1 machine: the run is left out" in answer.err
+    assert "iperf3 -c HOST" in answer.err
     calibration = read(out.read_text())
     assert [(run.kind, run.hosts) for run in calibration.runs] == [(RunKind.COMPUTE, 1)]
     assert calibration.host.machine_type == "n1-standard-4"

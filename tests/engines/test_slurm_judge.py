@@ -5,7 +5,12 @@ import pytest
 from engines.slurm_texts import NODES, PARTITIONS
 from trainshed.engines.base import JobNeeds
 from trainshed.engines.slurm import options, parse
-from trainshed.engines.slurm.judge import choose_excluded, choose_partitions, explain_refusal
+from trainshed.engines.slurm.judge import (
+    choose_excluded,
+    choose_partitions,
+    explain_refusal,
+    shape_for,
+)
 from trainshed.engines.slurm.nodes import ClusterState
 from trainshed.engines.slurm.shape import Need
 from trainshed.model.explanation import Reason
@@ -239,6 +244,15 @@ def test_gpus_of_two_words_are_not_added_up():
     refusal = explain_refusal(job, cluster, MAIN)
     assert refusal.change.field == "replica_count"
     assert "Slurm calls v100; it calls others tesla_v100" in refusal.message
+
+
+@pytest.mark.parametrize(("label", "nodes"), [("measure", 2), ("on", None)])
+def test_a_measurement_of_several_hosts_gets_several_nodes(label, nodes):
+    needs = needs_of(group(Role.PRIMARY, 1), group(Role.WORKER, 1))
+    pool = choose_partitions(needs, CLUSTER, SHORT).pool
+    roles = [Role.PRIMARY, Role.WORKER]
+    shape = shape_for(needs.demand, roles, pool, SHORT, {"trainshed-plan": label})
+    assert [part.nodes for part in shape.parts] == [nodes]
 
 
 def test_the_memory_for_a_cpu_is_limited():

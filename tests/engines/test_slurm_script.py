@@ -106,6 +106,13 @@ def test_replicas_share_a_node_where_there_are_too_few():
     assert "--ntasks-per-node=2 --gpu-bind=per_task:1" in steps(submission)[0][0]
 
 
+def test_replicas_of_a_measurement_are_spread_without_gpus_too():
+    groups = [(Role.PRIMARY, 1, 4, 15.0, 0), (Role.WORKER, 1, 4, 15.0, 0)]
+    submission = submission_of(*groups, rules=ShapeRules(spread_all=True))
+    assert "--mem-per-cpu=3840M --nodes=2 --ntasks-per-node=1 b.sh" in sbatch(submission)
+    assert steps(submission) == [(f"{SRUN} --ntasks=2 --cpus-per-task=4 --mem=0 {WARDEN}", 0, 2)]
+
+
 def test_different_shapes_are_components_with_names_of_their_own():
     submission = submission_of(
         (Role.PRIMARY, 1, 4, 0, 1),

@@ -138,7 +138,8 @@ def _measure_job(context: ServerContext, planned: _PlannedJob, times: _Times) ->
     if nodes < planned.hosts:
         note(
             f"{hosts} ran on {count_noun(nodes, 'machine')}: the run is left out, because its "
-            "exchange did not use the network"
+            "exchange did not use the network; measure the link with iperf3 -c HOST between two "
+            "machines, and give the result to trainshed plan as --stream-gbps"
         )
         return None
     measurement = event and job_run(planned.spec, event["data"], planned.catalog, _today(), nodes)

@@ -17,6 +17,7 @@ from trainshed.engines.slurm.shape import JobShape, ShapePart, ShapeRules, roles
 from trainshed.engines.slurm.time_grant import TimeGrant, grant_time, longest_s
 from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.faults import UsageFault
+from trainshed.model.labels import is_measured
 from trainshed.model.resources import JobDemand
 from trainshed.model.roles import Role
 
@@ -78,13 +79,21 @@ def choose_partitions(
 
 
 def shape_for(
-    demand: JobDemand, roles: Sequence[Role], pool: NodePool, options: SlurmOptions
+    demand: JobDemand,
+    roles: Sequence[Role],
+    pool: NodePool,
+    options: SlurmOptions,
+    wants: Mapping[str, str],
 ) -> JobShape:
-    """Return the allocation that a job requests in a pool of nodes."""
+    """Return the allocation that a job requests in a pool of nodes.
+
+    The replicas of a measurement are spread: it measures the network between hosts.
+    """
     rules = ShapeRules(
         policy=options.policy,
         packing=options.packing,
         spread=options.spread or not pool.cluster.has_gpu_options,
+        spread_all=is_measured(wants),
         waste_max=options.waste_max,
         memory_per_cpu_max=pool.memory_per_cpu_max,
     )
@@ -185,7 +194,7 @@ def _explain_time(
 def _explain_nodes(needs: JobNeeds, pool: NodePool, options: SlurmOptions) -> Explanation | None:
     if pool.constraint and not pool.nodes:
         return _refuse(f"{_describe_nodes(pool)} lack the features of {pool.constraint}")
-    shape = shape_for(needs.demand, roles_of(needs.demand), pool, options)
+    shape = shape_for(needs.demand, roles_of(needs.demand), pool, options, needs.wants)
     explanations = (_explain_part(part, pool) for part in shape.parts)
     return next(
         (explanation for explanation in explanations if explanation), None

@@ -136,6 +136,7 @@ def _part_options(submission: Submission, number: int, part: ShapePart) -> Itera
     if part.per_node is not None:
         yield f"--nodes={part.nodes}"
         yield f"--ntasks-per-node={part.per_node}"
+    if part.per_node is not None and part.need.gpus:
         count = part.need.gpus * part.per_node
         yield f"--gres=gpu:{_gpu_option(submission.gres_of[number], count)}"
     elif part.need.gpus:
@@ -183,7 +184,8 @@ def _task_options(part: ShapePart, word: str) -> Iterator[str]:
         yield f"--gpu-bind=per_task:{part.need.gpus}"
     elif part.per_node is not None and part.per_node > 1:
         yield from _tasks_per_node_option(part.count, part.per_node)
-        yield f"--gpu-bind=per_task:{part.need.gpus}"
+        if part.need.gpus:
+            yield f"--gpu-bind=per_task:{part.need.gpus}"
 
 
 def _tasks_per_node_option(count: int, per_node: int) -> Iterator[str]:

@@ -90,6 +90,8 @@ class ShapeRules:
     """Whether small replicas share nodes with replicas that have GPUs."""
     spread: bool = False
     """Whether replicas with GPUs are spread over as many nodes as can hold one."""
+    spread_all: bool = False
+    """Whether replicas without GPUs are spread, too."""
     waste_max: float = 0.0
     """The share of the CPUs and of the memory that one shape for different replicas may waste."""
     memory_per_cpu_max: int | None = None
@@ -132,7 +134,7 @@ def shape_of(
     can_pack = rules.packing and len(groups) > 1
     for members in groups if can_pack else _join_similar(groups, rules.waste_max):
         part = _make_part(first, members)
-        if rules.spread and part.need.gpus:
+        if (rules.spread_all and not can_pack) or (rules.spread and part.need.gpus):
             part = replace(part, per_node=_per_node(part, fitting))
         parts.append(part)
         first += part.count

@@ -216,7 +216,7 @@ class Submitter:
         except UsageFault as fault:
             raise EngineFault(str(fault)) from fault
         roles = [replica.role for replica in plan.replicas]
-        shape = shape_for(claim.demand, roles, choice.pool, options)
+        shape = shape_for(claim.demand, roles, choice.pool, options, claim.wants)
         kept_words = chain(self._list_kept_words(key), repeat(""))
         nice = wishes.get("nice") or ("" if options.nice is None else str(options.nice))
         return Submission(
