@@ -3,8 +3,10 @@
 import ast
 import dataclasses
 import io
+import os
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -14,7 +16,8 @@ import pytest
 from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.supervise.record.records import Record
 from trainshed.engines.supervise.record.spec import AttemptSpec, PreparerAnswer, ReplicaSpec
-from trainshed.engines.warden import archive
+from trainshed.engines.warden import archive, started
+from trainshed.engines.warden.archive_words import archive_words
 from trainshed.model.attempt import ReplicaExit, Report
 from trainshed.model.launch_plan import Environment
 
@@ -78,6 +81,34 @@ def test_the_library_brings_the_reducer_to_programs(tmp_path):
         [sys.executable, "-P", "-c", code], env=env, capture_output=True, text=True, check=True
     )
     assert completed.stdout.startswith(str(place))
+
+
+@pytest.mark.parametrize("cut", [None, 0, 8, 5000, -1])
+def test_compiled_modules_that_are_damaged_are_removed_and_not_used(tmp_path, cut):
+    place = tmp_path / "warden.pyz"
+    place.write_bytes(archive.build().data)
+    compiled = Path(started.compiled_path(str(place)))
+    started.compile_archive(str(place), str(compiled))
+    compiled.write_bytes(compiled.read_bytes()[:cut])
+    argv = [*archive_words(sys.executable, str(place)), "no-program"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert "must be attempt, next, task or prepare, got no-program" in done.stderr
+    assert compiled.exists() == (cut is None)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root starts programs as another user: use sudo")
+def test_compiled_modules_that_only_the_archive_s_owner_can_read_are_not_needed():
+    """As in a container whose user is not that of the launcher."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o711)
+        place = Path(folder, "warden.pyz")
+        place.write_bytes(archive.build().data)
+        started.compile_archive(str(place), started.compiled_path(str(place)))
+        argv = [*archive_words("/usr/bin/python3", str(place)), "no-program"]
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=False, user=65534, extra_groups=[]
+        )
+    assert "must be attempt, next, task or prepare, got no-program" in done.stderr
 
 
 def test_nothing_of_other_engines_or_of_the_server_is_in_it():

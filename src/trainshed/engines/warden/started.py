@@ -38,11 +38,28 @@ def main() -> int:
     if sys.argv[1:2] == ["attempt"] and not os.path.exists(compiled):
         _compile_in_child(archive_path, compiled)
     if _is_trusted(compiled, archive_path):
-        sys.meta_path.insert(0, CompiledModules(compiled, archive_path))
+        _import_compiled(compiled, archive_path)
     sys.path.append(f"{archive_path}/newer")
     from trainshed.engines.warden.main import main as begin  # noqa: PLC0415 - needs the path
 
     return begin(sys.argv[1:])
+
+
+def _import_compiled(path: str, archive_path: str) -> None:
+    """Import the compiled modules of an archive, if this user can read them.
+
+    A damaged file is removed, so that the next launcher writes it again; a machine that lost its
+    power may leave one.
+    """
+    try:
+        sys.meta_path.insert(0, CompiledModules(path, archive_path))
+    except OSError:
+        return  # the modules of the archive are the same
+    except (EOFError, ValueError, TypeError):
+        try:
+            os.unlink(path)
+        except OSError:
+            return
 
 
 def compiled_path(archive_path: str) -> str:
@@ -81,6 +98,8 @@ def compile_archive(archive_path: str, compiled: str) -> None:
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
     with os.fdopen(descriptor, "wb") as file:
         file.write(len(names).to_bytes(_LENGTH_BYTES, "little") + names + codes)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(draft, compiled)
 
 
@@ -94,13 +113,20 @@ class CompiledModules:
     """Imports modules from the file of an archive's compiled modules (``sys.meta_path``)."""
 
     def __init__(self, path: str, archive_path: str) -> None:
-        """Read the names of the modules.  Raises OSError, or ValueError or EOFError."""
+        """Read the names of the modules.
+
+        Raises OSError; ValueError, TypeError or EOFError if the file is damaged.
+        """
         self._path = path
         self._archive_path = archive_path
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
             self._modules: dict[str, tuple[str, int, int]] = marshal.loads(file.read(length))  # noqa: S302 - as below
+            size = os.fstat(file.fileno()).st_size
         self._start = _LENGTH_BYTES + length
+        end = self._start + max(offset + count for _, offset, count in self._modules.values())
+        if size != end:
+            raise ValueError(f"{path} must have {end} bytes, got {size}")
 
     def find_spec(self, name: str, *_: object) -> "ModuleSpec | None":
         """Return the spec of a module; None: the archive does not have it."""
