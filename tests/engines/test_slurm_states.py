@@ -88,6 +88,11 @@ def test_reasons_are_said_in_our_words_and_quoted(word, reason):
     assert explanation.blockers == (), "it is not in its own way"
 
 
+@pytest.mark.parametrize("word", ["", "None", "Cleaning"])
+def test_a_job_that_slurm_has_not_compared_waits_for_no_other_jobs(word):
+    assert "other jobs" not in states.explain_waiting([job(reason=word)]).message
+
+
 @pytest.mark.parametrize("whose", ["QOS", "Assoc"])
 def test_a_time_that_the_accounting_never_permits_names_what_sets_it(whose):
     explanation = states.explain_waiting([job(reason=f"{whose}MaxWallDurationPerJobLimit")])

@@ -173,6 +173,7 @@ def explain_never(rows: Sequence[SlurmJob]) -> str | None:
 
 
 _QUEUE = (Reason.ENGINE_QUEUE, "other jobs are before the job in the cluster's queue")
+_NEW = (Reason.ENGINE_QUEUE, "the job has arrived in the cluster's queue")
 _CLOSED = (Reason.DRAINED, "the nodes that could hold the job take no jobs")
 _QUOTA = (Reason.QUOTA, "a limit of the cluster's accounting is reached")
 _TOO_LONG: Final = (
@@ -183,8 +184,8 @@ _LONG = (Reason.QUOTA, _TOO_LONG)
 _HELD = (Reason.HELD, "the job is held in the cluster's queue")
 
 _MEANINGS: Final[Mapping[str, tuple[Reason, str]]] = {
-    "": _QUEUE,
-    "None": _QUEUE,
+    "": _NEW,
+    "None": _NEW,
     "Priority": _QUEUE,
     "BeginTime": (Reason.ENGINE_QUEUE, "the job has a begin time, before which it may not start"),
     "Dependency": (
@@ -204,7 +205,7 @@ _MEANINGS: Final[Mapping[str, tuple[Reason, str]]] = {
     "ReservationDeleted": (Reason.HELD, "the reservation of the job was deleted"),
     "ReservationInvalid": (Reason.HELD, "the reservation of the job is invalid"),
     "JobArrayTaskLimit": _QUEUE,
-    "Cleaning": _QUEUE,
+    "Cleaning": (Reason.ENGINE_QUEUE, "the cluster still cleans up after the job's earlier start"),
     "Prolog": (Reason.ENGINE_QUEUE, "the cluster's prolog of the job still runs"),
     "Constraints": (Reason.CAPACITY, "no node meets the constraints of the job for now"),
     "MaxPoweredUpNodes": (Reason.CAPACITY, "the cluster may not power up more nodes"),
