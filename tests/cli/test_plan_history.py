@@ -210,7 +210,8 @@ def ended(server, *words, trainer=TRAINER):
 
 
 def test_a_trainer_that_calls_progress_is_compared(server, client, file):
-    run = client("plan", "history", ended(server), "--calibration", file)
+    ended(server)
+    run = client("plan", "history", "steps", "--calibration", file)  # by its display name
     assert run.code == 0, run.err
     assert "40 steps: predicted" in run.out or "39 steps: predicted" in run.out
 

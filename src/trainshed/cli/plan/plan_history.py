@@ -15,10 +15,11 @@ from urllib.parse import quote
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.failures import print_error
+from trainshed.cli.jobs.job_names import HELP, find_job
 from trainshed.cli.jobs.list_words import make_arranger
 from trainshed.cli.jobs.resource_texts import date_of
 from trainshed.cli.terminal import note, out, out_json, print_result, table
-from trainshed.client.collections import FINAL_STATES, native_path, pages, path_of
+from trainshed.client.collections import FINAL_STATES, pages, path_of
 from trainshed.client.faults import Json, ServerRefusal
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Role
@@ -65,7 +66,7 @@ def parser(prog: str) -> flags.Parser:
         "job",
         metavar="JOB",
         nargs="*",
-        help="AI Platform job id, Vertex job number, or full name of either",
+        help=HELP,
     )
     add = flags.adder(parser)
     add(
@@ -245,7 +246,7 @@ def _line(outcome: Json) -> str:
 
 def _read_prediction(context: ServerContext, job: str) -> Json:
     """Return the prediction that the server made before it learned from the job."""
-    summary = context.server.call("GET", native_path(job, context.project))
+    summary = find_job(context, job).job
     if (outcome := summary.get("outcome")) is not None:
         return dict(outcome)
     if summary["state"] not in FINAL_STATES:
@@ -312,11 +313,10 @@ def _compare_job(
     from trainshed.planning.scaling.prediction import NoPrediction
     from trainshed.planning.stack import other_training
 
-    path = native_path(job, context.project)
+    path, view, _ = find_job(context, job)
     event = read_steps_event(context, path)
     if event is None:
         return f"the job reported no steps that can be compared; a job does if {HOW_TO_REPORT}"
-    view = context.server.call("GET", path)
     spec = _spec(context, view)
     if spec and (why := other_training(calibration, spec, event["data"])):
         return f"the calibration was measured with another training: {why}"
