@@ -302,6 +302,12 @@ def test_large_figures_have_no_exponent():
     assert lines[0] == "One process does 400,000 steps/s: a step takes 2,500 ms."
 
 
+def test_unknown_links_are_said_to_make_ranges_of_plans():
+    run = Run(kind=RunKind.COMPUTE, step_s=0.1)
+    lines = list(sentences(Calibration(training=Training(), host=HostKind(), runs=(run,))))
+    assert lines[-1].startswith("No link between hosts was measured: plans for several hosts are ")
+
+
 def test_half_the_batch_is_a_run_of_its_own(calibrate):
     flags = (*PATTERN, "--batch", "32", "--batch-flag=--size", "--runs", "A")
     program = "import sys; print(sys.argv)\n" + STEPS

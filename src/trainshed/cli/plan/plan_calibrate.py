@@ -287,7 +287,10 @@ def _list_missing(calibration: "Calibration", runs: "dict[RunKind, Run]") -> Ite
     if not calibration.training.gradient_bytes and RunKind.TWO_HOSTS not in runs:
         yield "The size of the gradient is unknown; give --params to plan for several hosts."
     if not calibration.host.network_gbps and not {RunKind.LINK, RunKind.TWO_HOSTS} & set(runs):
-        yield "No link between hosts was measured; give --network-gbps to plan for several hosts."
+        yield (
+            "No link between hosts was measured: plans for several hosts are ranges, until "
+            "--stream-gbps or --network-gbps is given here or to trainshed plan."
+        )
 
 
 def _text(calibration: "Calibration", lines: Sequence[str], out: Path) -> str:
