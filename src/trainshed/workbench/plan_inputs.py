@@ -69,7 +69,7 @@ def read_measured(
     """Read a curve of a user's table, and warnings about it.  Raises UsageFault, NotPlannable."""
     # importing these takes 20 ms, and few plans need them
     from trainshed.planning.scaling import tables  # noqa: PLC0415
-    from trainshed.planning.scaling.curve import curve_of  # noqa: PLC0415
+    from trainshed.planning.scaling.curve import remarks_on  # noqa: PLC0415
     from trainshed.planning.scaling.measured import calibration_of, doubts  # noqa: PLC0415
 
     text = read_text(path)
@@ -88,7 +88,7 @@ def read_measured(
     calibration = calibration_of(series, tables.read({str(path): text}), host)
     if isinstance(calibration, NoPrediction):
         raise NotPlannable(calibration)
-    return calibration, (*curve_of(series).remarks, *doubts(calibration))
+    return calibration, (*remarks_on(series.points), *doubts(calibration))
 
 
 def read_prices(path: Path) -> OwnPrices:

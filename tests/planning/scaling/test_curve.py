@@ -1,37 +1,36 @@
-"""Measured curves: their fit, their losses, and steps that no monotone model explains."""
+"""Measured curves: what their losses mean, and steps that no model explains."""
 
 import pytest
 
-from trainshed.planning.scaling.curve import curve_of
-from trainshed.planning.scaling.tables import Point, Series
+from trainshed.planning.scaling.curve import remarks_on
+from trainshed.planning.scaling.tables import Point
 
 
-def curve(points):
-    """Return the fitted curve of throughputs on one host, by the number of accelerators."""
-    measured = (Point(accelerators=n, hosts=1, throughput=v) for n, v in points.items())
-    return curve_of(Series(id="curve", points=tuple(measured)))
+@pytest.mark.parametrize(
+    ("points", "begins", "ends"),
+    [
+        ({1: 1.0, 2: 1.7, 4: 3.5, 8: 6.2}, "from 2 to 4", "more than the 2 times of the count"),
+        ({8: 100.0, 64: 90.0}, "from 8 to 64", "throughput falls to 0.90 of what it was"),
+        ({1: 1.0, 512: 46.5}, "46.5 times one on 512", "more than 51 times as fast as one"),
+        ({8: 100.0, 128: 400.0}, "4 times 8 on 128", "more than 5 times as fast as 8"),
+    ],
+)
+def test_a_curve_is_told_an_implausible_step_or_its_fixed_share(points, begins, ends):
+    (remark,) = remarks_of(points)
+    assert remark.startswith(f"{begins} accelerators ")
+    assert remark.endswith(ends)
 
 
-def test_a_step_that_gains_more_than_the_count_is_named_and_fitted():
-    alexnet = curve({1: 1.0, 2: 1.7, 4: 3.5, 8: 6.2})
-    assert max(abs(point.error) for point in alexnet.points) < 0.06
-    (sentence,) = alexnet.offending
-    assert "from 2 to 4 accelerators" in sentence
+@pytest.mark.parametrize("points", [{8: 100.0, 16: 190.0}, {4: 10.0}])
+def test_a_usual_curve_has_no_remarks(points):
+    assert not remarks_of(points)
 
 
-def test_a_fixed_share_explains_46_times_on_512():
-    bert = curve({1: 1.0, 512: 46.5})
-    assert bert.fixed_share == pytest.approx(0.0196, abs=2e-4)
-    (limit,) = bert.remarks
-    assert limit.startswith("46.5 times one on 512 accelerators is a fixed share of 1.96 %")
-    assert limit.endswith("no count is more than 51 times as fast as one")
-    assert curve({8: 100.0, 16: 190.0}).fixed_share is None
-    assert curve({8: 100.0, 64: 90.0}).fixed_share is None, "it falls"
+def test_the_fixed_share_of_46_times_on_512():
+    assert "is a fixed share of 1.96 %: " in remarks_of({1: 1.0, 512: 46.5})[0]
 
 
-def test_a_curve_that_falls_is_fitted_and_said():
-    falling = curve({8: 1531.9, 16: 546.9})
-    assert falling.offending == (
-        "from 8 to 16 accelerators throughput falls to 0.36 of what it was",
+def remarks_of(points):
+    return list(
+        remarks_on([Point(accelerators=n, hosts=1, throughput=v) for n, v in points.items()])
     )
-    assert curve({4: 10.0}).points[0].efficiency == 1
