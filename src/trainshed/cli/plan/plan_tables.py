@@ -1,7 +1,7 @@
 """Renders the options of a plan as a table, as JSON and as CSV."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -106,49 +106,29 @@ def as_csv(plan: JobPlan) -> str:
 
 
 def _csv_row(plan: JobPlan, option: ClusterOption) -> list[Any]:
-    notes, option = "; ".join(plan.notes(option)), option.shown
-    cluster, prediction, hours = option.cluster, option.prediction, option.accelerator_hours
-    timed = prediction if option.rate_factor < math.inf else None
-    is_point = not option.ends
-    return [
-        cluster.accelerators,
-        cluster.hosts,
-        option.machine_type,
-        cluster.host.accelerator,
-        cluster.reducers,
-        cluster.servers,
-        _csv_number(timed.batch_per_accelerator if timed else None),
-        *_csv_interval(option, timed.samples_per_s if timed else None),
-        *_csv_interval(option, prediction.speedup if prediction else None),
-        _csv_number(prediction.efficiency.point if prediction and is_point else None),
-        _csv_number(1000 * timed.step_s.point if timed and is_point else None),
-        *_csv_interval(option, option.time_s),
-        _csv_number(hours.point if hours and is_point else None),
-        *_csv_interval(option, option.cost),
-        _csv_number(option.hour.amount if option.hour else None),
-        option.hour.currency if option.hour else "",
-        *_csv_memory(option),
-        limited_by(option),
-        notes,
-    ]
+    document = _option(plan, option)
+    step_s, memory = document["step_s"] or {}, document["memory"] or {}
+    cells = {
+        **document,
+        **dict(_csv_ends(document, "samples_per_s", "speedup", "time_s", "cost")),
+        "efficiency": (document["efficiency"] or {}).get("point"),
+        "step_ms": 1000 * point if (point := step_s.get("point")) else None,
+        "accelerator_hours": (document["accelerator_hours"] or {}).get("point"),
+        "memory_needed": memory.get("needed"),
+        "memory": memory.get("available") or None,
+        "notes": "; ".join(document["notes"]),
+    }
+    return [_csv_cell(cells[column]) for column in COLUMNS]
 
 
-def _csv_memory(option: ClusterOption) -> tuple[str, str]:
-    memory = option.what_if.memory
-    if memory is None:
-        return "", ""
-    return _csv_number(memory.needed), _csv_number(memory.available or None)
+def _csv_ends(document: dict[str, Any], *names: str) -> Iterator[tuple[str, float | None]]:
+    for name in names:
+        for end, column in (("low", f"{name}_low"), ("point", name), ("high", f"{name}_high")):
+            yield column, (document[name] or {}).get(end)
 
 
-def _csv_interval(option: ClusterOption, value: Interval | None) -> tuple[str, str, str]:
-    if value is None:
-        return "", "", ""
-    point = None if option.ends else value.point
-    return _csv_number(value.low), _csv_number(point), _csv_number(value.high)
-
-
-def _csv_number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
+def _csv_cell(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
 
 
 def as_json(
