@@ -1,9 +1,9 @@
-"""Drops calibrations that may be learned from replicas that shared a machine.
+"""Deletes calibrations that a server may have learned from hosts on one machine.
 
-Such replicas exchange in memory, and earlier releases took that for the rate of the links between
-hosts.  A calibration with a job on several hosts stays if the database still has such a job in its
-project, and each of them ran on as many machines as hosts; then its runs say so.  All others are
-dropped: the next job of their trainer makes a new one.
+Such hosts exchange gradients in memory, and earlier releases took that for the rate of the links
+between hosts.  A calibration with runs on several hosts stays if, for each of these counts of
+hosts, the project still has jobs and each of them ran on as many machines; ``machines`` is then
+added to its runs.  The next job of a trainer makes a new calibration in place of a deleted one.
 """
 
 import re
@@ -20,7 +20,8 @@ down_revision = "0012"
 _CALIBRATIONS = sa.table(
     "calibrations", sa.column("project"), sa.column("key"), sa.column("document")
 )
-#: The attempts from which a project has learned, with their training replicas and nodes.
+#: The attempts from which a project learned: their counts of training replicas and of nodes, and
+#: an empty ``first_node`` if one node is unknown.
 _ATTEMPTS = sa.text(
     "SELECT o.project AS project, count(*) AS hosts, count(DISTINCT r.node) AS nodes, "
     "min(r.node) AS first_node FROM outcomes o "
@@ -33,21 +34,21 @@ _RUN = "\n[[run]]\n"
 
 def upgrade() -> None:
     connection = op.get_bind()
-    separate = _separate(connection.execute(_ATTEMPTS))
+    counts_by_project = _list_separate_counts(connection.execute(_ATTEMPTS))
     for row in connection.execute(sa.select(_CALIBRATIONS)).all():
         counts = _host_counts(row.document)
         if not counts:
             continue
-        this = (_CALIBRATIONS.c.project == row.project, _CALIBRATIONS.c.key == row.key)
-        if counts <= separate.get(row.project, set()):
+        is_row = (_CALIBRATIONS.c.project == row.project, _CALIBRATIONS.c.key == row.key)
+        if counts <= counts_by_project.get(row.project, set()):
             text = _add_machines(row.document)
-            connection.execute(sa.update(_CALIBRATIONS).where(*this).values(document=text))
+            connection.execute(sa.update(_CALIBRATIONS).where(*is_row).values(document=text))
         else:
-            connection.execute(sa.delete(_CALIBRATIONS).where(*this))
+            connection.execute(sa.delete(_CALIBRATIONS).where(*is_row))
 
 
-def _separate(attempts: Iterable[Any]) -> dict[str, set[int]]:
-    """Return for each project the counts of hosts of which no attempt shared a machine."""
+def _list_separate_counts(attempts: Iterable[Any]) -> dict[str, set[int]]:
+    """Return by project the counts of hosts whose attempts all had a machine for each host."""
     counts: dict[str, set[int]] = {}
     shared = set()
     for row in attempts:
@@ -61,16 +62,16 @@ def _separate(attempts: Iterable[Any]) -> dict[str, set[int]]:
 
 
 def _host_counts(document: str) -> set[int]:
-    """Return the counts of hosts above 1 of a calibration's jobs; none for an unreadable text."""
+    """Return the counts of hosts above 1 in a calibration's jobs; empty for an invalid one."""
     try:
         runs = tomllib.loads(document).get("run", [])
         return {run["hosts"] for run in runs if run["kind"] == "job" and run["hosts"] > 1}
     except (tomllib.TOMLDecodeError, AttributeError, KeyError, TypeError):
-        return set()  # the next job of its trainer replaces it
+        return set()  # the next job of its trainer replaces the invalid calibration
 
 
 def _add_machines(document: str) -> str:
-    """Write into each run of a job on how many machines its hosts ran."""
+    """Add ``machines`` to the runs of jobs: one for each host."""
     head, *runs = document.split(_RUN)
     return _RUN.join([head, *map(_add_machines_of_run, runs)])
 
