@@ -47,6 +47,8 @@ def test_what_is_not_said_has_a_default():
         ({"clusters": "a,b"}, "one name"),
         ({"env": ["A-B"]}, "names of variables"),
         ({"env": ["SLURM_JWT"], "ssh": "login"}, "both `env` and `ssh`"),
+        ({"token_file": "/t", "ssh": "login"}, "both `token_file` and `ssh`"),
+        ({"token_file": "t"}, "an absolute path"),
         ({"waste_max": 1}, "from 0 to below 1"),
         ({"sbatch_options": ["--ntasks=1"]}, "with a NAME of acctg-freq"),
         ({"sbatch_options": ["--exclusive=no"]}, "--exclusive with a value like"),

@@ -236,6 +236,20 @@ def test_slurms_commands_get_the_variables_that_the_configuration_names(world):
         world.engine(env=["SLURM_JWT"])
 
 
+def test_slurms_commands_get_the_newest_token_of_a_file(world):
+    """``scontrol token`` renews it while the server runs, because tokens expire."""
+    path = world.folder / "token"
+    path.write_text("SLURM_JWT=first\n")
+    engine = launched(world, token_file=str(path))
+    assert world.slurm.called("sbatch")[-1][-1] == "SLURM_JWT"  # which the script unsets
+    path.write_text("second\n")
+    eventually(lambda: world.slurm.calls[-1][2]["SLURM_JWT"] == "second")
+    assert world.slurm.calls[0][2]["SLURM_JWT"] == "first"
+    assert "first" not in str(engine.read_sent(KEY))
+    path.unlink()
+    assert "check `token_file` in [[engine]]" in eventually(engine.health).message
+
+
 def test_every_command_names_the_cluster_of_several(world):
     launched(world, clusters="gamma")
     assert {words[0] for _, words, _ in world.slurm.calls} == {"--clusters=gamma"}

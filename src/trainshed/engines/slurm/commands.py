@@ -26,6 +26,9 @@ _SSH_FAILED: Final = 255
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Variables of the server's environment that Slurm's commands get; jobs can see them.
 _PASSED: Final = ("HOME", "USER", "LOGNAME", "SLURM_CONF")
+#: The variable with the token by which Slurm's commands identify their user, without munge.
+TOKEN: Final = "SLURM_JWT"  # noqa: S105 - a name, no secret
+_TOKEN_BYTES_MAX: Final = 1 << 16
 
 
 class SlurmAway(OSError):
@@ -112,6 +115,7 @@ class Commands:
         control: str = "",
         cluster: str = "",
         passed: Sequence[str] = (),
+        token_file: str = "",
         environ: Mapping[str, str] = os.environ,
         run: Run = run_program,
     ) -> None:
@@ -120,11 +124,13 @@ class Commands:
         ``ssh`` is the login node on which the commands run; empty: this machine.  ``control`` is
         the socket of the ssh connection, which stays open between commands.  ``cluster`` is the
         cluster of a multi-cluster installation; empty: the default.  ``passed`` are the names of
-        further variables of the server's environment for the commands.
+        further variables of the server's environment for the commands, and ``token_file`` contains
+        their token; empty: they need none.
         """
         self._folder = folder
         self._ssh = ssh
         self._control = control
+        self._token_file = token_file
         self._cluster = (f"--clusters={cluster}",) if cluster else ()
         names = (*_PASSED, *passed, *(("SSH_AUTH_SOCK",) if ssh else ()))
         variables = {name: environ[name] for name in names if name in environ}
@@ -143,10 +149,9 @@ class Commands:
         descriptors: Sequence[int] = (),
     ) -> str:
         """Run a command and return its output.  Raises SlurmAway or SlurmRefuses."""
+        own_env = {**self._env, **self._read_token(), **(env or {})}
         try:
-            answer = self._run(
-                self.argv(name, *words, env=env), {**self._env, **(env or {})}, seconds, descriptors
-            )
+            answer = self._run(self.argv(name, *words, env=env), own_env, seconds, descriptors)
         except subprocess.TimeoutExpired:
             self._count(name, is_well=False)
             raise SlurmAway(f"{name} did not answer within {seconds:g} s") from None
@@ -158,6 +163,20 @@ class Commands:
             ) from error
         self._count(name, is_well=not answer.code)
         return self._read_output(name, answer)
+
+    def _read_token(self) -> Mapping[str, str]:
+        """Read the token anew, because tokens expire.  Raises SlurmAway."""
+        if not self._token_file:
+            return {}
+        try:
+            with open(self._token_file, "rb") as file:
+                text = file.read(_TOKEN_BYTES_MAX).decode("ascii").strip()
+        except (OSError, ValueError) as error:
+            raise SlurmAway(
+                f"cannot read the token of Slurm's commands: {error}; check `token_file` in "
+                "[[engine]]"
+            ) from error
+        return {TOKEN: text.removeprefix(f"{TOKEN}=")}  # as `scontrol token` prints it
 
     def argv(self, name: str, *words: str, env: Mapping[str, str] | None = None) -> list[str]:
         """Compose the command that this machine runs, with ssh if there is a login node."""

@@ -39,6 +39,7 @@ def make(
         control=str(folder / "ssh"),
         cluster=settings.clusters,
         passed=settings.env,
+        token_file=settings.token_file,
         environ=environ,
         run=run,
     )

@@ -9,6 +9,7 @@ from typing import Any, Final
 from trainshed.engines.container_runtime import APPTAINER, SINGULARITY, Runtime, RuntimeChoice
 from trainshed.engines.setting_readers import Reader, SettingReaders
 from trainshed.engines.slurm import sbatch_options
+from trainshed.engines.slurm.commands import TOKEN
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 
@@ -50,6 +51,8 @@ class SlurmOptions:
     """The folder of Slurm's commands; if empty, the commands are on the default path."""
     env: tuple[str, ...] = ()
     """Names of variables of the server that Slurm's commands get, such as ``SLURM_JWT``."""
+    token_file: str = ""
+    """A file with the token ``SLURM_JWT`` of Slurm's commands, read before each command."""
     clusters: str = ""
     """The cluster of a multi-cluster installation, as in ``--clusters``; empty: the default."""
     partition: str = ""
@@ -128,6 +131,11 @@ class SlurmOptions:
         """Seconds after the running time for which an attempt may still have its nodes."""
         return self.grace_s + self.hold_s
 
+    @property
+    def hidden_variables(self) -> tuple[str, ...]:
+        """Names of variables that sbatch gets and that jobs must not have."""
+        return (*self.env, TOKEN) if self.token_file else self.env
+
     def account_of(self, project: str) -> str:
         """Return the account of a project; empty: the default account of the user."""
         if isinstance(self.account, str):
@@ -141,10 +149,12 @@ def read(table: Mapping[str, Any]) -> SlurmOptions:
     _READERS.check_names(table, names)
     _READERS.require(table, "spool", "a folder that server and nodes share")
     options = SlurmOptions(**{name: _check_setting(name, value) for name, value in table.items()})
-    if options.env and options.ssh:
+    setting = "env" if options.env else "token_file" if options.token_file else ""
+    if setting and options.ssh:
         raise UsageFault(
-            "a Slurm engine cannot have both `env` and `ssh`: the commands on the login node have "
-            "the environment of the login node; set the variables there and remove `env`"
+            f"a Slurm engine cannot have both `{setting}` and `ssh`: the commands on the login "
+            "node have the environment of the login node; set the variables there and remove "
+            f"`{setting}`"
         )
     return options
 
@@ -286,7 +296,10 @@ def _check_hold(name: str, value: Any) -> float:
 
 
 _CHECKS: Final[Mapping[str, Reader]] = {
-    **dict.fromkeys(("spool", "spool_there", "commands", "buckets", "cache"), _READERS.read_folder),
+    **dict.fromkeys(
+        ("spool", "spool_there", "commands", "buckets", "cache", "token_file"), _READERS.read_folder
+    ),
+    "token_file": _READERS.read_folder,
     "ssh": _check_host,
     "env": _check_env,
     "clusters": _check_one_name,

@@ -243,7 +243,7 @@ class Submitter:
             nice=nice,
             constraint=wishes.get("constraint") or options.constraint,
             more=list_sbatch_options(wishes, options),
-            hidden=options.env,
+            hidden=options.hidden_variables,
         )
 
     def _list_kept_words(self, key: AttemptKey) -> tuple[str, ...]:
