@@ -57,6 +57,9 @@ def test_unknown_links_stay_a_range(from_nothing):
     assert by_count[8]["speedup"]["point"]
     assert by_count[32]["speedup"]["point"] is None
     assert by_count[32]["links_gbps"] == [1.0, 100.0]
+    condition = ", if the hosts have the network of the catalog\n"
+    assert condition in from_nothing("--params", "25.6e6", catalog=False).out
+    assert condition not in from_nothing("--params", "25.6e6").out
 
 
 def test_without_a_size_and_a_calibration_the_refusal_names_both_ways(from_nothing):

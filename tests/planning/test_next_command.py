@@ -10,6 +10,9 @@ from trainshed.planning.scaling.prediction import NoPrediction
 
 OF_FILE = PlanRequest(file="my job.yaml", calibrations=[Path("c.toml")])
 OF_TABLE = PlanRequest(measured=Path("t.toml"), series="alexnet")
+OF_SIZE = PlanRequest(parameters=25.6e6, machine_types=("a2-highgpu-1g", "n1-standard-4"))
+OF_MODEL = PlanRequest(file="job.yaml", model="resnet50")
+SIZE_AGAIN = "trainshed plan --params 25600000 --machine-types a2-highgpu-1g,n1-standard-4"
 AGAIN = "trainshed plan 'my job.yaml' --calibration c.toml"
 
 
@@ -38,6 +41,8 @@ AGAIN = "trainshed plan 'my job.yaml' --calibration c.toml"
         ("deadline", "a later one", OF_FILE, AGAIN),
         ("gpus", "1", OF_TABLE, "trainshed plan --measured t.toml --series alexnet"),
         ("machineType", "one machine type", OF_FILE, ""),
+        ("budget", "--prices FILE, with them", OF_SIZE, f"{SIZE_AGAIN} --prices FILE"),
+        ("spot", "fewer machines", OF_MODEL, "trainshed plan job.yaml --model resnet50"),
     ],
 )
 def test_the_next_command_of_a_refusal(field, accepted, request_, command):

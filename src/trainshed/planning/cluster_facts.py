@@ -20,7 +20,9 @@ def cluster_facts(plan: JobPlan) -> Iterator[str]:
     own = plan.own
     forecast = matching_forecast(plan)
     if forecast and not any(option.cluster.reducers for option in plan.options):
-        yield f"{'reducers':<9} {forecast.sentence}"
+        is_assumed = own.cluster.host.network_assumed
+        condition = ", if the hosts have the network of the catalog" if is_assumed else ""
+        yield f"{'reducers':<9} {forecast.sentence}{condition}"
     if own.hour and own.prediction is None:
         name = noun(own.cluster.host.accelerator, own.cluster.accelerators)
         yield f"{'price':<9} {name}: {money(own.hour.amount, own.hour.currency)} an hour"

@@ -53,4 +53,7 @@ def _plan_again(request: PlanRequest, flags: str) -> str:
     if request.measured:
         words += ["--measured", str(request.measured)]
         words += ["--series", request.series] if request.series else []
+    words += ["--params", f"{request.parameters:.12g}"] if request.parameters else []
+    words += ["--model", request.model] if request.model else []
+    words += ["--machine-types", ",".join(request.machine_types)] if request.machine_types else []
     return f"{shlex.join(words)} {flags}".rstrip()
