@@ -175,7 +175,9 @@ def test_a_held_job_is_resumed_once_and_any_other_is_refused(edge, desk, name):
     record = desk.ml(ml_job(name))
     refused = call(edge, "POST", f"demo/jobs/{name}:resume")
     assert refused.status_code == 400
-    assert "is QUEUED and not held" in refused.json()["error"]["message"]
+    message = refused.json()["error"]["message"]
+    assert "is QUEUED, and this server does not hold it" in message
+    assert "trainshed jobs explain" in message
     desk.put(record, JobState.PREPARING)
     desk.put(record, JobState.QUEUED, held=STOPPED)
     waiting = call(edge, "GET", f"demo/jobs/{name}").json()["waiting"]

@@ -103,8 +103,12 @@ class JobOrders:
         resumed = [self.jobs.resume(held, by=by) for held in self._list_held(record)]
         if not any(resumed):
             state = record.job.status.state.value
-            message = f"{record.name} is {state} and not held: only a job that a person has stopped"
-            raise Refusal(Code.FAILED_PRECONDITION, f"{message} in its cluster can be resumed")
+            raise Refusal(
+                Code.FAILED_PRECONDITION,
+                f"{record.name} is {state}, and this server does not hold it: only a job whose "
+                "attempt a person has cancelled in its cluster can be resumed. If the job waits, "
+                f"its reason is in: trainshed jobs explain {record.uid}",
+            )
 
     def _list_held(self, record: JobRecord) -> Sequence[JobRecord]:
         """List the job, or the trials of the study, if they are held."""
