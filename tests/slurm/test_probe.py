@@ -32,7 +32,7 @@ def test_a_cluster_that_is_well_has_nothing_to_change(probed):
     findings = probed(python=sys.executable, environments={"tests": sys.executable})
     unwell = [finding for finding in findings.values() if not finding.is_well]
     assert not unwell
-    assert list(findings)[:2] == ["version", "process tracking"]
+    assert list(findings)[:3] == ["version", "process tracking", "task"]
     assert {
         "shared folder, seen from a node",
         "shared folder, seen from the server",

@@ -106,6 +106,8 @@ def probe(
         submitted_s = time.time()
         pythons = interpreters.list_pythons(options)
         job = queue.submit([*_compose_words(queue, options), script, node_folder, *pythons])
+        waits = f"Slurm job {job} was submitted; its answer may take {answer_s_max:g} s"
+        yield EngineFinding("task", is_well=True, found=waits)
         answer = _await_answer(folder, answer_s_max)
         answered_s = time.time()
         if answer is None:
