@@ -26,7 +26,10 @@ CORE: Final = (
         f"tests/test_{name}.py"
         for name in ("durations", "faults", "resource_names", "trial_values")
     ),
-    *(f"tests/cli/test_plan{part}.py" for part in ("", "_inputs", "_output", "_seeds")),
+    *(
+        f"tests/cli/test_plan{part}.py"
+        for part in ("", "_inputs", "_output", "_published", "_seeds")
+    ),
     "tests/service/test_learning.py",
     "tests/service/test_plan_notes.py",
     "tests/service/test_reduction_forecast.py",
