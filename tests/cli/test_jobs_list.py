@@ -277,7 +277,7 @@ def test_resume_says_which_jobs_are_not_held(client, created, server):
     run = client("jobs", "resume", name, "not-there")
     assert (run.code, run.out) == (1, "")
     assert "not-there" in run.err
-    assert "not held: only a job that a person has stopped in its cluster can be resumed" in run.err
+    assert "this server does not hold it: only a job whose " in run.err
     assert client("stop", name).code == 0
     assert server.wait_for(f"/v1/{name}", FINAL)["state"] == "JOB_STATE_CANCELLED"
 
