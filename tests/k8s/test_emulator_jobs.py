@@ -2,6 +2,7 @@
 
 import pytest
 
+from k8s.emulator.controllers.job import compose_pod
 from k8s.emulator.controllers.job_plan import (
     INDEX,
     find_failure,
@@ -12,7 +13,7 @@ from k8s.emulator.controllers.job_plan import (
 )
 from k8s.emulator.controllers.objects import TRACKING_FINALIZER, parse_quantity
 from k8s.manifests import OBEYS, STUBBORN, job_role, jobset
-from k8s.scripted_cluster import ScriptedCluster
+from k8s.scripted_cluster import IMAGE, ScriptedCluster
 
 DISRUPTED = {"type": "DisruptionTarget", "status": "True"}
 
@@ -181,3 +182,14 @@ def test_a_job_waits_for_its_slowest_pod_before_it_says_failed(cluster):
     cluster.run(4.0)
     types = {row["type"] for row in cluster.get("Job", "w-worker-0")["status"]["conditions"]}
     assert types == {"FailureTarget", "Failed"}
+
+
+def test_a_pod_that_comes_after_its_job_is_gone_goes_too(cluster):
+    job = cluster.store.create(jobset("j", job_role("primary", OBEYS)))
+    spec = {"template": {"spec": {"containers": [{"name": "main", "image": IMAGE}]}}}
+    gone = {**job, "apiVersion": "batch/v1", "kind": "Job", "spec": spec}
+    cluster.store.delete("JobSet", "default", "j")
+    cluster.run(3.0)
+    cluster.store.create(compose_pod(gone, 0))
+    cluster.run(5.0)
+    assert cluster.list("Pod") == []

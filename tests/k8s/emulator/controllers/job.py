@@ -57,6 +57,7 @@ class JobController:
     def reconcile(self, key):
         job = self._parts.cache.get(JOB_KIND, key)
         if job is None:
+            self._release(self._list_orphans(key))
             return
         pods = self._parts.cache.owned_by(job, POD_KIND)
         if is_deleting(job):
@@ -68,6 +69,11 @@ class JobController:
             self._suspend(job, observe_job(job, pods, self._parts.now_s))
         else:
             self._advance(job, observe_job(job, pods, self._parts.now_s))
+
+    def _list_orphans(self, key):
+        """Pods that were created while their Job was deleted; nothing else releases them."""
+        pods = ((pod, controller_of(pod, JOB_KIND)) for pod in self._parts.cache.all_of(POD_KIND))
+        return [pod for pod, uid in pods if uid and self._job_key(pod, uid) == key]
 
     def _delay_of_job(self, change, job):
         """A Job's own status changes wait for the next batch."""
