@@ -19,6 +19,8 @@ from trainshed.model.typed_numbers import above_zero, whole_number
 CATALOG: Final = "catalog"
 #: What ``--what-if`` varies.
 COUNTS: Final = ("gpus", "hosts", "gpus-per-host", "model-parallel")
+#: The precisions that the planner's tables distinguish.
+PRECISIONS: Final = ("fp32", "tf32", "amp", "amp_fp16", "amp_bf16", "fp16", "bf16", "fp8")
 TARGETS: Final = ("samples", "epochs", "steps")
 #: The largest --target, in samples, epochs or steps.
 _TARGET_MAX: Final = 1e18
@@ -128,7 +130,7 @@ class PlanRequest:
         "--precision",
         "Precision of its training; default: fp32",
         "fp32",
-        choices=("fp32", "tf32", "amp", "fp16", "bf16", "fp8"),
+        choices=PRECISIONS,
     )
     strategy: str = flag(
         "--strategy",

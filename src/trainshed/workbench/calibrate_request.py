@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.model.typed_numbers import above_zero, whole_number
-from trainshed.planning.plan_request import flag
+from trainshed.planning.plan_request import PRECISIONS, flag
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.training import Strategy, Training
 
@@ -19,8 +19,6 @@ _BYTES = 4.0
 _GIGABIT = 1.25e8
 #: The strategies that a measurement of one host can have.
 STRATEGIES = tuple(s for s in Strategy if s not in {Strategy.REDUCERS, Strategy.PODS})
-#: The precisions that the planner's tables distinguish.
-PRECISIONS = ("fp32", "tf32", "amp", "amp_fp16", "amp_bf16", "fp16", "bf16", "fp8")
 #: The strategies whose workers may train without waiting for each other.
 ASYNCHRONOUS = (Strategy.PS_DISTRIBUTED, Strategy.PS_NAIVE)
 

@@ -34,8 +34,10 @@ def run(request: flags.Request) -> int:
     return order_jobs(request, _cancel)
 
 
-def order_jobs(request: flags.Request, order: Callable[[ServerContext, str], Json]) -> int:
+def order_jobs(request: flags.Request, order: Callable[[ServerContext, str], str]) -> int:
     """Carry out an order for each job, and print the state of the job after it.
+
+    ``order`` sends the order for the job that a text names, and returns the path of the job.
 
     Returns 1 if one of the jobs does not exist or the server refuses it; the others still are done.
     """
@@ -44,13 +46,13 @@ def order_jobs(request: flags.Request, order: Callable[[ServerContext, str], Jso
     done: list[Json] = []
     for text in args.job:
         try:
-            job = order(context, text)
+            job = context.server.call("GET", order(context, text))
         except ServerRefusal as refusal:
             print_refusal(refusal)
         except UsageFault as fault:
             print_error(str(fault))
         else:
-            done.append(job)
+            done.append({"name": job["name"], "state": job["state"]})
             if args.format == "text":
                 out(f"{job['name']}: {job['state']}")
     if args.format == "json":
@@ -58,10 +60,9 @@ def order_jobs(request: flags.Request, order: Callable[[ServerContext, str], Jso
     return 0 if len(done) == len(args.job) else EXIT_FAILED
 
 
-def _cancel(context: ServerContext, text: str) -> Json:
+def _cancel(context: ServerContext, text: str) -> str:
     named = find_job(context, text)
     if named.trial or "/trials/" in named.name:
         raise UsageFault(f"{text} is a trial; cancel its tuning job: {named.name}")
     context.server.call("POST", f"/v1/{named.name}:cancel", {})
-    job = context.server.call("GET", named.path)
-    return {"name": job["name"], "state": job["state"]}
+    return named.path

@@ -4,7 +4,6 @@ from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext
 from trainshed.cli.jobs.job_names import HELP, find_job
 from trainshed.cli.jobs.jobs_cancel import order_jobs
-from trainshed.client.faults import Json
 
 EXAMPLE = """\
   trainshed jobs resume census_1
@@ -31,8 +30,7 @@ def run(request: flags.Request) -> int:
     return order_jobs(request, _resume)
 
 
-def _resume(context: ServerContext, text: str) -> Json:
+def _resume(context: ServerContext, text: str) -> str:
     path = find_job(context, text).path
     context.server.call("POST", f"{path}:resume", {})
-    job = context.server.call("GET", path)
-    return {"name": job["name"], "state": job["state"]}
+    return path

@@ -742,7 +742,7 @@ complete -c trainshed -n '_shtab_trainshed_using plan' -l measured -x -d 'Your o
 complete -c trainshed -n '_shtab_trainshed_using plan' -l series -x -d 'Id of the series in TABLE, if it has several'
 complete -c trainshed -n '_shtab_trainshed_using plan' -l params -x -d 'Parameters of the model, such as 25.6e6, to plan from published jobs like it'
 complete -c trainshed -n '_shtab_trainshed_using plan' -l model -x -d 'Model of a known family, such as resnet50, bert-large or gpt-1.3b'
-complete -c trainshed -n '_shtab_trainshed_using plan' -l precision -xka "fp32 tf32 amp fp16 bf16 fp8" -d 'Precision of its training; default: fp32'
+complete -c trainshed -n '_shtab_trainshed_using plan' -l precision -xka "fp32 tf32 amp amp_fp16 amp_bf16 fp16 bf16 fp8" -d 'Precision of its training; default: fp32'
 complete -c trainshed -n '_shtab_trainshed_using plan' -l strategy -xka "allreduce allreduce-cpu fsdp ps-distributed ps-naive" -d 'How it exchanges gradients; default: allreduce'
 complete -c trainshed -n '_shtab_trainshed_using plan' -l what-if -x -d 'Numbers to plan for; gpus fills a host first; default: 1, 2, 4 ... up to twice the job'"'"'s'
 complete -c trainshed -n '_shtab_trainshed_using plan' -l machine-types -x -d 'Other machine types to plan for'

@@ -55,10 +55,10 @@ class SlurmAttempt:
     is_read_only: bool = False
     """Whether this process must not write files, because another process serves the attempt."""
     is_starting: bool = False
-    """Whether a stop order found that a job has the claim, so that its launcher reads the order."""
+    """Whether a job had the claim at the order to stop, so that its launcher reads the order."""
     cancelled_s: float = float("-inf")
     cancellation: Cancellation | None = None
-    """Who has cancelled the job in Slurm, and when; None: Slurm was not asked yet."""
+    """Who has cancelled the job in Slurm, and when; None: the server has not queried Slurm yet."""
     records_size: int = -1
     """Size of the records in bytes when their growth was last reported."""
     _last_signature: tuple[object, ...] | None = None

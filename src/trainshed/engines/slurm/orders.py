@@ -196,7 +196,7 @@ class Orders:
         self._report([attempt.key for attempt in attempts_by_job.values()])
 
     def _is_unexplained(self, attempt: SlurmAttempt, answer: LastAnswer) -> bool:
-        """Return whether Slurm has ended or forgotten a job, and was not asked why."""
+        """Return whether Slurm has ended or forgotten a job, and the server has not queried why."""
         if not attempt.job or attempt.cancellation is not None or attempt.key in self.pending:
             return False
         rows = attempt.rows(answer)

@@ -80,7 +80,7 @@ class SlurmFacts:
     rows: Sequence[SlurmJob] = ()
     """Slurm's rows of the attempt's job."""
     cancellation: Cancellation | None = None
-    """Who has cancelled the job, and when; None: Slurm was not asked yet."""
+    """Who has cancelled the job, and when; None: the server has not queried Slurm yet."""
     holds_cancelled: bool = True
     """Whether a job that a person cancels in Slurm is held."""
     silent: frozenset[str] = frozenset()
@@ -291,7 +291,7 @@ def _is_kept(facts: SlurmFacts, memory: Memory) -> bool:
 
 
 def _end_by_slurm(facts: SlurmFacts, memory: Memory) -> Decision:
-    """Decide for a job that Slurm or a person has ended; Slurm is asked first who that was."""
+    """Decide for a job that Slurm or a person has ended, after Slurm has said who that was."""
     if _is_cancelled(facts, memory) and facts.cancellation is None:
         return Unknown()
     return Over(_end_by(facts, memory), takes_claim=True)
