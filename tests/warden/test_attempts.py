@@ -278,7 +278,7 @@ def test_a_warden_that_is_killed_is_a_lost_attempt_and_leaves_nothing(
     os.kill(wardens(attempt)[0], signal.SIGKILL)
     ended = attempt.ended()
     assert (ended.lost, ended.nodes) == (True, ("n7",))
-    assert "is lost: its warden on" in ended.fault
+    assert "is lost: its warden on n7 closed the connection" in ended.fault
     assert not list_marked(str(KEY))
 
 

@@ -60,14 +60,15 @@ def test_an_order_gives_notice_then_asks_and_leaves_time(launchers):
     assert notice_in(attempt, "primary-0")["reason"] == "timeout"
 
 
-def test_a_node_that_is_to_be_left_gives_notice(launchers):
+def test_a_node_that_is_to_be_left_gives_notice(launchers, monkeypatch):
+    monkeypatch.setenv("SLURMD_NODENAME", "n7")
     attempt = launchers.begin(plan_of([replica(OBEYS)]), grace_s=20.0)
     runs(attempt)
     attempt.launcher.send_signal(signal.SIGTERM)
     ended = attempt.ended()
     assert outcome_of(ended) == [("primary-0", 4, None)]
     assert notice_in(attempt, "primary-0")["reason"] == "maintenance"
-    assert ended.outcome.message.endswith("is ending its processes")
+    assert ended.outcome.message == "n7 is ending its processes"
 
 
 @pytest.mark.parametrize("victim", ["launcher", "what stands behind it"])

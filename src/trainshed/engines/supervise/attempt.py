@@ -26,7 +26,7 @@ from trainshed.engines.supervise.judging import (
 from trainshed.engines.supervise.kernel.kill import ProcessTree
 from trainshed.engines.supervise.loop import Children, Loop
 from trainshed.engines.supervise.record.facts import Facts
-from trainshed.engines.supervise.record.folder import AttemptFolder, Order
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order, name_node
 from trainshed.engines.supervise.record.output import Output
 from trainshed.engines.supervise.record.records import Decided, Ended, Ready
 from trainshed.engines.supervise.record.segments import SegmentWriter
@@ -274,7 +274,7 @@ class Attempt:
             except ValueError as error:
                 self._end = end_with_fault(f"cannot read the preparer's answer: {error!r}")
             except OSError as error:
-                fault = f"cannot complete the replica on {os.uname().nodename}: {error}"
+                fault = f"cannot complete the replica on {name_node()}: {error}"
                 self._end = end_with_fault(fault)._replace(lost=True)  # the machine's fault
         return self._go_to(self._start_replicas)
 

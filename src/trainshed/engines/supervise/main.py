@@ -37,6 +37,7 @@ from trainshed.engines.supervise.record.folder import (
     TIME_IS_OVER,
     AttemptFolder,
     Order,
+    name_node,
     read_file,
     sync_folder,
 )
@@ -322,7 +323,7 @@ def _order_by_signal(spec: AttemptSpec) -> Order:
     that steps have started report it to their launcher.
     """
     gets_signal_first = spec.remote is not None and not spec.remote.steps
-    message = f"{os.uname().nodename} {ENDS_PROCESSES}" if gets_signal_first else ""
+    message = f"{name_node()} {ENDS_PROCESSES}" if gets_signal_first else ""
     return Order(spec.grace_s, _MAINTENANCE, message)
 
 

@@ -39,6 +39,11 @@ class WardenConnection:
             self.channel.say({"do": do, **more_fields})
 
     @property
+    def node_name(self) -> str:
+        """The cluster's name of its node, or else the host name of the node."""
+        return self.node or self.host
+
+    @property
     def is_taken(self) -> bool:
         """Whether the replica has its warden, or needs none any more."""
         return self.channel is not None or self.is_gone

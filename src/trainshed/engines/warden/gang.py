@@ -317,10 +317,9 @@ class RemoteGang(Gang):
         if order is not None:  # the server writes the order before it lets the cluster end the pods
             self._context.obey(order, "")
             return
-        text = f"{message['signal']} on {warden.host}: stopping all replicas"
-        order = Order(
-            self._context.spec.grace_s, _MAINTENANCE, f"{warden.host} {protocol.ENDS_PROCESSES}"
-        )
+        text = f"{message['signal']} on {warden.node_name}: stopping all replicas"
+        why = f"{warden.node_name} {protocol.ENDS_PROCESSES}"
+        order = Order(self._context.spec.grace_s, _MAINTENANCE, why)
         self._context.obey(order, text)
 
     def _take_empty(self, warden: WardenConnection, _message: Mapping[str, Any]) -> None:
@@ -357,7 +356,7 @@ class RemoteGang(Gang):
         warden.is_gone = True
         if consequence is Consequence.LOST:
             self.living.pop(warden.index, None)
-            text = f"{self._names[warden.index]} is lost: its warden on {warden.host} {why}"
+            text = f"{self._names[warden.index]} is lost: its warden on {warden.node_name} {why}"
             self._lose(text, [warden])
         self.changed()
 

@@ -30,8 +30,6 @@ ENDS_PROCESSES: Final = folder.ENDS_PROCESSES
 BYTES_MAX: Final = 1 << 18
 WARDEN_FRAME_MAX: Final = 1 << 20
 LAUNCHER_FRAME_MAX: Final = 1 << 26
-#: The variable of a node with the name that its cluster has for it, if the cluster sets one.
-NODE: Final = "SLURMD_NODENAME"
 #: Seconds within which the other end must send its proof.
 PROVE_S: Final = 5.0
 

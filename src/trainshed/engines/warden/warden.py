@@ -21,7 +21,13 @@ from trainshed.engines.supervise.kernel.kill import WITHOUT_BOXES, ProcessTree, 
 from trainshed.engines.supervise.kernel.signals import ENDING, wake_on_signals
 from trainshed.engines.supervise.kernel.spawn import raise_descriptor_limit
 from trainshed.engines.supervise.loop import Children, Loop
-from trainshed.engines.supervise.record.folder import AttemptFolder, Order, write_json
+from trainshed.engines.supervise.record.folder import (
+    NODE,
+    AttemptFolder,
+    Order,
+    name_node,
+    write_json,
+)
 from trainshed.engines.supervise.record.spec import ReplicaSpec
 from trainshed.engines.supervise.replicas import Replicas
 from trainshed.engines.warden import protocol
@@ -70,7 +76,7 @@ def main(index: int, process: WardenProcess, dial_s: float | None = None) -> int
     except _Terminated as end:
         return SIGNAL_BASE + end.signum
     except (OSError, KeyError, ValueError) as error:
-        write_error(f"{socket.gethostname()}: {error}")
+        write_error(f"{name_node()}: {error}")
         return FAILED
     remove_secret(os.environ)
     return _Warden(index, connection, wake, process).run()
@@ -168,7 +174,7 @@ class _Warden:
 
     def run(self) -> int:
         """Obey the launcher until all is over; return the exit status."""
-        host, node = socket.gethostname(), os.environ.get(protocol.NODE, "")
+        host, node = socket.gethostname(), os.environ.get(NODE, "")
         self._channel.say(
             {"is": "here", "index": self._index, "host": host, "node": node, "pid": os.getpid()}
         )
@@ -243,7 +249,7 @@ class _Warden:
         try:
             ports = [self._ports.take(count) for count in self._task["ports"]]
         except OSError as error:
-            self._tell_fault(f"{socket.gethostname()}: {error}", passes=True)
+            self._tell_fault(f"{name_node()}: {error}", passes=True)
             return
         self._channel.say({"is": "prepared", "ports": ports})
 
@@ -325,7 +331,7 @@ class _Warden:
 
     def _kill_unattended(self, why: str) -> None:
         """Kill the replica and exit, because the launcher or the step of this warden has ended."""
-        write_error(f"{socket.gethostname()}: killing all processes of the replica: {why}")
+        write_error(f"{name_node()}: killing all processes of the replica: {why}")
         self._kill()
 
     def _handle_signals(self) -> None:

@@ -31,6 +31,8 @@ _CAREFUL: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: Follows a node's name in the message of a stop order, if the cluster has signalled the processes
 #: on this node to end.
 ENDS_PROCESSES: Final = "is ending its processes"
+#: The variable of a node with the name that its cluster has for it, if the cluster sets one.
+NODE: Final = "SLURMD_NODENAME"
 #: Begins the message of a stop order that a launcher gives itself at the end of its time.
 TIME_IS_OVER: Final = "its time on the cluster is over: it ran"
 #: struct flock of fcntl.h on 64-bit Linux: type, whence, start, length, pid (0 for these locks).
@@ -233,6 +235,11 @@ class AttemptFolder:
         new = order.after(present)
         if new is not None:
             write_json(self.order, new._asdict(), durably=True)
+
+
+def name_node() -> str:
+    """Return the cluster's name of this node, or else the host name of this machine."""
+    return os.environ.get(NODE) or os.uname().nodename
 
 
 def write_json(path: str, value: Any, *, durably: bool = False, mode: int = _PRIVATE_FILE) -> None:
