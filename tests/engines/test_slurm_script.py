@@ -175,6 +175,19 @@ def test_packing_puts_small_replicas_beside_large_ones():
     assert words[2].endswith("task --first 3 --rank-variable SLURM_PROCID")
 
 
+def test_one_replica_has_its_memory_to_the_mib():
+    """n1-highcpu-16 has 14.4 GB: 922 MiB for each CPU would be 6 MiB more."""
+    assert "--cpus-per-task=16 --mem=14746M b.sh" in sbatch(
+        submission_of((Role.PRIMARY, 1, 16, 14.4, 0))
+    )
+
+
+def test_several_replicas_are_judged_by_the_memory_that_slurm_is_asked_for():
+    submission = submission_of((Role.WORKER, 2, 16, 14.4, 0))
+    assert "--ntasks=2 --cpus-per-task=16 --mem-per-cpu=922M b.sh" in sbatch(submission)
+    assert submission.shape.parts[0].need.memory_mib == 16 * 922
+
+
 def test_best_effort_asks_for_gpus_alone():
     command = sbatch(
         submission_of(

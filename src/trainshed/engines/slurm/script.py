@@ -132,7 +132,9 @@ def _part_options(submission: Submission, number: int, part: ShapePart) -> Itera
     yield f"--ntasks={part.count}"
     yield f"--cpus-per-task={part.need.cpus}"
     if part.need.memory_mib:
-        yield f"--mem-per-cpu={-(-part.need.memory_mib // part.need.cpus)}M"
+        per_cpu_mib, rest_mib = divmod(part.need.memory_mib, part.need.cpus)
+        # only one replica has a rest, and so the memory of its node
+        yield f"--mem={part.need.memory_mib}M" if rest_mib else f"--mem-per-cpu={per_cpu_mib}M"
     if part.per_node is not None:
         yield f"--nodes={part.nodes}"
         yield f"--ntasks-per-node={part.per_node}"

@@ -173,12 +173,14 @@ def _largest(needs: Sequence[Need]) -> Need:
 
 
 def _make_part(first: int, members: _Members) -> ShapePart:
-    role = members[-1][0]
+    role, need = members[-1][0], _largest([need for _, need in members])
     other_role_count = sum(1 for member_role, _ in members if member_role is not role)
+    if len(members) > 1:  # Slurm may put several on a node, and so gives each CPU whole MiB
+        need = replace(need, memory_mib=-(-need.memory_mib // need.cpus) * need.cpus)
     return ShapePart(
         first=first,
         count=len(members),
-        need=_largest([need for _, need in members]),
+        need=need,
         role=role,
         other_role_count=other_role_count,
     )
