@@ -256,6 +256,16 @@ def test_a_killed_launcher_blames_its_node(world):
 
 
 @pytest.mark.usefixtures("no_spare_time")
+def test_a_launcher_that_was_killed_without_memory_is_an_end_of_the_program(world):
+    """With OOMKillStep the kernel kills launcher and program together: no node is to blame."""
+    engine = begun(world)
+    world.slurm.set("1", "OUT_OF_MEMORY", "OutOfMemory", "n1")
+    observation = until(engine, Phase.ENDED, Phase.LOST)
+    assert observation.outcome.exit_code == 137
+    assert "out of memory (Slurm says OUT_OF_MEMORY)" in observation.outcome.message
+
+
+@pytest.mark.usefixtures("no_spare_time")
 def test_an_answer_without_the_job_is_no_loss(world):
     engine = begun(world)
     row = dict(world.slurm.rows["1"])

@@ -89,6 +89,19 @@ def test_the_fleet_shows_types_of_the_catalog_and_who_takes_no_jobs():
     assert drained == {"n2", "n4"}
 
 
+@pytest.mark.parametrize(
+    ("line", "kills"),
+    [
+        ("TaskPluginParam         = OOMKillStep", True),
+        ("TaskPluginParam         = Verbose,OOMKillStep,", True),
+        ("TaskPluginParam         = (null type)", False),
+        ("TaskPlugin              = task/cgroup", False),
+    ],
+)
+def test_a_cluster_may_kill_a_whole_step_that_has_no_memory(line, kills):
+    assert parse.kills_steps(f"TaskPlugin = task/cgroup\n{line}\nTreeWidth = 50\n") is kills
+
+
 def test_the_words_of_the_configuration_come_before_the_guess():
     cluster = ClusterState(tuple(parse.nodes(NODES)), gres={"NVIDIA_L4": ("h100",)})
     assert cluster.words_for("NVIDIA_L4") == {"h100"}

@@ -199,6 +199,18 @@ NEVER = {"rows": rows("PENDING", reason="AccountNotAllowed", nodes=())}
         (facts("COMPLETED", **BEGUN), Memory(over_since_s=0.0), Runs()),
         (facts("COMPLETED", **BEGUN), LONG_OVER, GiveUp("the launcher of the attempt was killed")),
         (
+            facts("OUT_OF_MEMORY", **BEGUN),
+            LONG_OVER,
+            GiveUp(
+                "the launcher of the attempt was killed",
+                EndByCluster(
+                    "the launcher of the attempt was killed with its program: out of memory "
+                    "(Slurm says OUT_OF_MEMORY)",
+                    exit_code=137,
+                ),
+            ),
+        ),
+        (
             facts("CANCELLED", **BEGUN, order=ORDER),
             LONG_OVER,
             GiveUp("the launcher of the attempt was killed"),

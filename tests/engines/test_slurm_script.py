@@ -175,6 +175,21 @@ def test_packing_puts_small_replicas_beside_large_ones():
     assert words[2].endswith("task --first 3 --rank-variable SLURM_PROCID")
 
 
+@pytest.mark.parametrize("packing", [False, True])
+def test_a_program_without_memory_ends_alone_where_the_cluster_kills_steps(packing):
+    submission = submission_of(
+        (Role.PRIMARY, 1, 2, 1.0, 0),
+        (Role.WORKER, 2, 4, 8.0, 4),
+        rules=ShapeRules(packing=packing),
+        spares_steps=True,
+    )
+    components = 1 if packing else 2
+    assert script.sbatch_words(submission).count("--oom-kill-step=0") == components
+    commands = [" ".join(step.argv) for step in script.steps(submission)]
+    assert sum(command.count("--oom-kill-step=0") for command in commands) == 2
+    assert "--oom-kill-step" not in sbatch(replace(submission, spares_steps=False))
+
+
 def test_one_replica_has_its_memory_to_the_mib():
     """n1-highcpu-16 has 14.4 GB: 922 MiB for each CPU would be 6 MiB more."""
     assert "--cpus-per-task=16 --mem=14746M b.sh" in sbatch(

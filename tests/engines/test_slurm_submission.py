@@ -295,6 +295,12 @@ def test_a_single_replica_has_a_step_where_slurm_gives_notice_of_a_preemption(
     assert len(plan["remote"]["steps"]) == steps
 
 
+def test_launchers_survive_a_program_without_memory_where_slurm_would_kill_them_too(world):
+    world.slurm.config = "TaskPluginParam         = OOMKillStep\n"
+    launched(world)
+    assert "--oom-kill-step=0" in world.slurm.called("sbatch")[-1]
+
+
 def test_a_job_that_starts_with_the_server_asks_for_what_its_partition_permits(world, monkeypatch):
     """A restarted server launches at once; what it asks for depends on the first answer."""
     partitions = fake_slurm.PARTITIONS.replace("MaxTime=UNLIMITED", "MaxTime=1-00:00:00")

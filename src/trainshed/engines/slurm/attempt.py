@@ -186,7 +186,7 @@ class SlurmAttempt:
             self.is_starting = not facts.claim
             decision = proof.decide_state(facts, self._memory)
         if isinstance(decision, GiveUp):
-            decision = self._give_up(decision.why)
+            decision = self._give_up(decision)
         return self._perform(decision)
 
     def _read_facts(
@@ -225,13 +225,14 @@ class SlurmAttempt:
         is_missed = self.job and answer.number and not answer.is_away and not rows
         return bool(is_missed) and self.submitted_for_s() < SPARE_S
 
-    def _give_up(self, why: str) -> Decision:
+    def _give_up(self, decision: GiveUp) -> Decision:
         self.records.read(self.folder.records)
         return decisions.give_up(
-            why,
+            decision.why,
             observe.last_words(self.folder),
             has_ended=self.records.ended is not None,
             has_decided=self.records.decided is not None,
+            end=decision.end,
             nodes=attempt_files.first_node(self.folder),
         )
 

@@ -32,6 +32,8 @@ class ClusterState(NamedTuple):
     """Slurm's words for the GPUs of a type, from the configuration."""
     has_gpu_options: bool = True
     """Whether jobs may request GPUs by task; otherwise only a number for each node."""
+    kills_steps: bool = False
+    """Whether the kernel kills all processes of a step, also launchers, if one has no memory."""
 
     def partition(self, name: str) -> Partition | None:
         """Return the partition of a name, or for "" the default partition; None: unknown."""

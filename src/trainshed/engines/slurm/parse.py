@@ -237,6 +237,11 @@ def has_gpu_options(text: str) -> bool:
     return not re.search(r"^SelectType\s*=\s*select/(cons_res|linear)\b", text, re.MULTILINE)
 
 
+def kills_steps(text: str) -> bool:
+    """Return whether a step ends when one process has no memory, by ``show config``."""
+    return bool(re.search(r"^TaskPluginParam\s*=.*\bOOMKillStep\b", text, re.MULTILINE))
+
+
 def minutes(text: str) -> int | None:
     """Parse ``1-02:30:00`` as whole minutes; None for UNLIMITED and other words."""
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)

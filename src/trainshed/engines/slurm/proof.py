@@ -11,6 +11,7 @@ a cancellation by another user, or a time limit.  So an end by a signal that thi
 order is believed only when Slurm has reported how the job ended.
 """
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -256,9 +257,16 @@ def _judge_over(facts: SlurmFacts, memory: Memory) -> Decision:
         return TakeClaim() if facts.claim is None else Over(_explain_never_began(facts))
     if is_launch_failure:  # a job began meanwhile
         return _end_by_slurm(facts, memory)
-    return (
-        GiveUp("the launcher of the attempt was killed") if _has_waited(facts, memory) else Runs()
-    )
+    return _give_up_launcher(facts) if _has_waited(facts, memory) else Runs()
+
+
+def _give_up_launcher(facts: SlurmFacts) -> GiveUp:
+    """Give up an attempt whose launcher was killed; the memory of a job is the program's own."""
+    why = "the launcher of the attempt was killed"
+    if states.OUT_OF_MEMORY not in {row.state for row in facts.rows}:
+        return GiveUp(why)
+    fault = f"{why} with its program: out of memory (Slurm says {states.OUT_OF_MEMORY})"
+    return GiveUp(why, EndByCluster(fault, exit_code=SIGNAL_BASE + signal.SIGKILL))
 
 
 def _judge_queued(facts: SlurmFacts, memory: Memory) -> Decision:

@@ -101,7 +101,8 @@ class Queue:
         rows = {row.name: row.with_limit(limit) for row in partitions}
         if parse.preempts_by_qos(config):
             rows = {name: row._replace(gives_notice=True) for name, row in rows.items()}
-        return ClusterState(nodes, rows, gres, parse.has_gpu_options(config))
+        has_gpu_options, kills_steps = parse.has_gpu_options(config), parse.kills_steps(config)
+        return ClusterState(nodes, rows, gres, has_gpu_options, kills_steps)
 
     def submit(self, words: Sequence[str], *locks: int) -> str:
         """Submit a job and return its number.  Raises EngineFault, or LaunchRefused to retry later.

@@ -38,6 +38,8 @@ export SLURM_EXPORT_ENV=ALL
 BATCH_NAME: Final = f"batch-{hashlib.sha256(BATCH.encode()).hexdigest()[:16]}.sh"
 #: Options of steps, set so that no default of the cluster or its users applies.
 _SRUN: Final = ("srun", "--kill-on-bad-exit=0", "--wait=0", "--mpi=none", "--input=none")
+#: For a cluster with OOMKillStep: the kernel kills the program alone, and its end can be recorded.
+_SPARE: Final = "--oom-kill-step=0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,8 @@ class Submission:
     """Further options of sbatch, of the configuration and of labels."""
     hidden: tuple[str, ...] = ()
     """Names of variables that sbatch gets and that the launcher must not have."""
+    spares_steps: bool = False
+    """Whether launcher and wardens need an option to survive a program that has no memory."""
 
 
 def store_script(spool: Spool, name: str, text: str, *, is_remote: bool) -> str:
@@ -123,6 +127,7 @@ def _component_options(submission: Submission, number: int = 0) -> Iterator[str]
         if text := getattr(submission, option):
             yield f"--{option}={text}"
     yield from submission.more
+    yield from _spare_option(submission)
     if submission.exclude:
         yield f"--exclude={','.join(submission.exclude)}"
 
@@ -159,6 +164,10 @@ def _packed_options(submission: Submission) -> Iterator[str]:
         yield f"--gres=gpu:{_gpu_option(word, need.gpus)}"
 
 
+def _spare_option(submission: Submission) -> tuple[str, ...]:
+    return (_SPARE,) if submission.spares_steps else ()
+
+
 def _gpu_option(word: str, count: int) -> str:
     return f"{word}:{count}" if word else f"{count}"
 
@@ -168,9 +177,10 @@ def steps(submission: Submission) -> tuple[StepRule, ...]:
     parts = submission.shape.parts
     if submission.shape.packed:
         return tuple(_step_beside(submission, number, part) for number, part in enumerate(parts))
-    words: list[str] = list(_SRUN)
+    words: list[str] = []
     for number, part in enumerate(parts):
-        words += [":", *_SRUN[1:]] if number else []
+        words += [":", *_SRUN[1:]] if number else _SRUN
+        words += _spare_option(submission)
         words += _task_options(part, submission.gres_of[number] if submission.gres_of else "")
         words += _warden_command(submission, 0)
     return (StepRule(tuple(words), 0, sum(part.count for part in parts)),)
@@ -201,6 +211,7 @@ def _step_beside(submission: Submission, number: int, part: ShapePart) -> StepRu
     share = submission.shape.share(part)
     words = [
         *_SRUN,
+        *_spare_option(submission),
         "--exact",
         f"--ntasks={part.count}",
         *_tasks_per_node_option(part.count, share),

@@ -31,6 +31,7 @@ class SlurmState(enum.Enum):
     UNKNOWN = "UNKNOWN"
 
 
+OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
 STATES: Final[Mapping[str, SlurmState]] = {
     "PENDING": SlurmState.PENDING,
     "CONFIGURING": SlurmState.STARTING,
@@ -48,7 +49,7 @@ STATES: Final[Mapping[str, SlurmState]] = {
     "SPECIAL_EXIT": SlurmState.REQUEUED,
     "COMPLETED": SlurmState.DONE,
     "FAILED": SlurmState.DONE,
-    "OUT_OF_MEMORY": SlurmState.DONE,
+    OUT_OF_MEMORY: SlurmState.DONE,
     "CANCELLED": SlurmState.STOPPED,
     "TIMEOUT": SlurmState.LIMIT,
     "DEADLINE": SlurmState.LIMIT,

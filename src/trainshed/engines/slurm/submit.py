@@ -244,6 +244,7 @@ class Submitter:
             constraint=wishes.get("constraint") or options.constraint,
             more=list_sbatch_options(wishes, options),
             hidden=options.hidden_variables,
+            spares_steps=cluster.kills_steps,
         )
 
     def _list_kept_words(self, key: AttemptKey) -> tuple[str, ...]:
