@@ -24,6 +24,8 @@ class FakeSlurm:
         """What every command says then."""
         self.accounts = ""
         """The state and the end of every job by sacct; empty: the cluster keeps no accounts."""
+        self.sacct_error = "Slurm accounting storage is disabled"
+        """What sacct says without accounts."""
         self.is_up = True
         """Whether its controller says of itself that it works."""
         self.version = "slurm-wlm 22.05.8"
@@ -102,7 +104,7 @@ class FakeSlurm:
 
     def _sacct(self, *words):
         if not self.accounts:
-            return CommandResult(1, err="Slurm accounting storage is disabled")
+            return CommandResult(1, err=self.sacct_error)
         return CommandResult(0, self._list_ended(words, self.accounts, self.names))
 
     def _list_ended(self, words, end, listed):

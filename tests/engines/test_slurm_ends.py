@@ -18,6 +18,8 @@ from engines.slurm_world import (
     until,
     world,
 )
+from trainshed.engines.slurm import attempt as slurm_attempt
+from trainshed.engines.slurm import orders
 from trainshed.engines.supervise.record.records import Decided, Ended
 from trainshed.model.attempt import AttemptKey, Loss, Outcome, Phase
 from trainshed.model.explanation import Reason
@@ -215,6 +217,35 @@ def test_a_job_that_a_person_cancelled_while_no_server_ran_is_held(world, name, 
     observation = until(world.engine(), Phase.LOST, Phase.ENDED)
     assert observation.loss is loss
     assert ("the user 4000000001 cancelled" in (observation.fault or "")) is (name == NAME)
+
+
+DATABASE_DOWN = "sacct: error: Problem talking to the database: Connection refused"
+
+
+@pytest.mark.usefixtures("no_spare_time")
+def test_an_accounting_that_does_not_answer_is_asked_again_who_cancelled(world, monkeypatch):
+    monkeypatch.setattr(orders, "_ACCOUNTS_S", 0.02)
+    begun(world).close()
+    world.slurm.sacct_error = DATABASE_DOWN
+    world.slurm.forget("1")
+    engine = world.engine()
+    observation = eventually(lambda: [o for o in engine.observe([KEY]) if o.waits])[0]
+    assert (observation.phase, observation.waits.reason) == (Phase.UNKNOWN, Reason.ENGINE_AWAY)
+    assert "`sacct -j 1` shows the reason" in observation.waits.message
+    world.slurm.accounts = "CANCELLED by 4000000001|1796015176"
+    assert until(engine, Phase.LOST).loss is Loss.OPERATOR
+
+
+@pytest.mark.usefixtures("no_spare_time")
+def test_an_accounting_that_never_answers_is_given_up(world, monkeypatch):
+    monkeypatch.setattr(orders, "_ACCOUNTS_S", 0.02)
+    monkeypatch.setattr(slurm_attempt, "ACCOUNTS_S_MAX", 0.2)
+    begun(world).close()
+    world.slurm.sacct_error = DATABASE_DOWN
+    world.slurm.forget("1")
+    observation = until(world.engine(), Phase.LOST)
+    assert observation.loss is Loss.INFRA
+    assert "its accounting (sacct) does not answer" in observation.fault
 
 
 def test_slurm_is_asked_once_who_cancelled_many_jobs(world):

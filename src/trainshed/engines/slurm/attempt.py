@@ -31,6 +31,8 @@ SETTLE_S: Final = 10.0
 _MINUTE_S: Final = 60.0
 #: Seconds after the grace period in which a job may end by itself.
 SPARE_S: Final = 5.0
+#: Seconds in which Slurm's accounting must say whether a job that Slurm forgot was cancelled.
+ACCOUNTS_S_MAX: Final = 600.0
 
 
 @dataclass(slots=True)
@@ -58,7 +60,9 @@ class SlurmAttempt:
     """Whether a job had the claim at the order to stop, so that its launcher reads the order."""
     cancelled_s: float = float("-inf")
     cancellation: Cancellation | None = None
-    """Who has cancelled the job in Slurm, and when; None: the server has not queried Slurm yet."""
+    """Who has cancelled the job in Slurm, and when; None: Slurm has not answered this yet."""
+    _accounts_s: float | None = None
+    """When Slurm's accounting first did not answer about the job; None: it always has."""
     records_size: int = -1
     """Size of the records in bytes when their growth was last reported."""
     _last_signature: tuple[object, ...] | None = None
@@ -84,6 +88,19 @@ class SlurmAttempt:
     def is_missed(self) -> bool:
         """Whether Slurm's answers lack the job, so that only its accounting can know its end."""
         return self._memory.missed >= proof.MISSES
+
+    def take_cancellation(self, cancellation: Cancellation | None, *, is_complete: bool) -> None:
+        """Store who has cancelled the job in Slurm; None: no answer has the job.
+
+        ``is_complete``: whether Slurm's accounting has answered.  Otherwise the server asks again
+        until ``ACCOUNTS_S_MAX`` are over.
+        """
+        now_s = time.monotonic()
+        if cancellation is None and not is_complete:
+            self._accounts_s = now_s if self._accounts_s is None else self._accounts_s
+            if now_s - self._accounts_s < ACCOUNTS_S_MAX:
+                return
+        self.cancellation = cancellation or Cancellation(is_answered=is_complete)
 
     def rows(self, answer: LastAnswer) -> Sequence[SlurmJob]:
         """Return Slurm's rows of the job; find a job of unknown number by its comment."""
@@ -216,6 +233,7 @@ class SlurmAttempt:
             is_up=answer.is_up,
             rows=rows,
             cancellation=self.cancellation,
+            is_accounting_away=self._accounts_s is not None,
             holds_cancelled=self.holds_cancelled,
             silent=find_silent_nodes().intersection(nodes) if nodes else frozenset(),
         )

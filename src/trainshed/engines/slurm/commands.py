@@ -89,6 +89,7 @@ _AWAY: Final = (
     "message send failure",
     "rate limit exceeded",
     "zero bytes were transmitted",
+    "problem talking to the database",
     "communication shutdown failure",
     "in standby",
     "unexpected message received",

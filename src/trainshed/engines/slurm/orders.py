@@ -17,7 +17,7 @@ from trainshed.engines.attempt_table import AttemptTable
 from trainshed.engines.slurm import attempt_files, comments, states
 from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.holding import KeptAllocations
-from trainshed.engines.slurm.parse import Cancellation, SlurmJob
+from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.poll import LastAnswer, Poller
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.states import MOVING, OVER, SlurmState
@@ -29,8 +29,10 @@ from trainshed.model.faults import EngineFault
 _ROUNDS_OF_REFRESH: Final = 5
 #: Answers between two sweeps of the jobs that wait: another server may have written an order.
 _ANSWERS_OF_ALL: Final = 6
-#: The most jobs in one query of who has cancelled them.
+#: The most jobs in one query of who has cancelled them, and seconds after a query that Slurm's
+#: accounting did not answer.
 _ASKED_MAX: Final = 500
+_ACCOUNTS_S: Final = 10.0
 #: Seconds until a job that still runs is cancelled again.
 _CANCEL_S: Final = 10.0
 
@@ -120,6 +122,7 @@ class Orders:
         self._rounds = 0
         self._waiting = frozenset[AttemptKey]()
         self._sweeps = 0
+        self._accounts_at_s = float("-inf")
         self.pending: set[AttemptKey] = set()
         self.callback: Callable[[Collection[AttemptKey]], None] = lambda _: None
         """The function to call with the attempts whose state may have changed."""
@@ -187,12 +190,14 @@ class Orders:
         """Ask Slurm who has cancelled jobs that this server did not order to end."""
         unexplained = [attempt for attempt in attempts if self._is_unexplained(attempt, answer)]
         attempts_by_job = {attempt.job: attempt for attempt in unexplained[:_ASKED_MAX]}
-        if not attempts_by_job:
+        if not attempts_by_job or time.monotonic() < self._accounts_at_s:
             return
         uids = {job: attempt.key.uid for job, attempt in attempts_by_job.items()}
-        cancellations = self._queue.find_cancellations(uids)
+        cancellations, is_complete = self._queue.find_cancellations(uids)
+        if not is_complete:
+            self._accounts_at_s = time.monotonic() + _ACCOUNTS_S
         for job, attempt in attempts_by_job.items():
-            attempt.cancellation = cancellations.get(job, Cancellation())
+            attempt.take_cancellation(cancellations.get(job), is_complete=is_complete)
         self._report([attempt.key for attempt in attempts_by_job.values()])
 
     def _is_unexplained(self, attempt: SlurmAttempt, answer: LastAnswer) -> bool:

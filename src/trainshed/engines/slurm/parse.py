@@ -80,7 +80,9 @@ class Cancellation(NamedTuple):
 
     uid: int | None = None
     at_s: float | None = None
-    """Seconds since 1970."""
+    """Seconds since 1970; None: the job was not cancelled, as far as Slurm says."""
+    is_answered: bool = True
+    """False: Slurm's accounting did not answer for ``attempt.ACCOUNTS_S_MAX``."""
 
 
 def cancellations(text: str) -> Iterator[tuple[str, str, Cancellation]]:

@@ -81,7 +81,9 @@ class SlurmFacts:
     rows: Sequence[SlurmJob] = ()
     """Slurm's rows of the attempt's job."""
     cancellation: Cancellation | None = None
-    """Who has cancelled the job, and when; None: the server has not queried Slurm yet."""
+    """Who has cancelled the job, and when; None: Slurm has not answered this yet."""
+    is_accounting_away: bool = False
+    """Whether Slurm's accounting did not answer a query about the job."""
     holds_cancelled: bool = True
     """Whether a job that a person cancels in Slurm is held."""
     silent: frozenset[str] = frozenset()
@@ -226,14 +228,17 @@ def _judge_missing(facts: SlurmFacts, memory: Memory) -> Decision:
         return Unknown()
     if (decision := _judge_by_accounts(facts, memory)) is not None:
         return decision
-    return GiveUp(_FORGOTTEN) if _has_waited(facts, memory) else Unknown()
+    return GiveUp(_explain_forgotten(facts)) if _has_waited(facts, memory) else Unknown()
 
 
-#: Why an attempt is lost that a person may have cancelled while no server ran.
-_FORGOTTEN: Final = (
-    "Slurm no longer knows the job of the attempt, its accounting (sacct) reports no cancellation, "
-    "and no end is recorded"
-)
+def _explain_forgotten(facts: SlurmFacts) -> str:
+    """Explain why an attempt is lost that a person may have cancelled while no server ran."""
+    is_answered = facts.cancellation is None or facts.cancellation.is_answered
+    accounting = "reports no cancellation" if is_answered else "does not answer"
+    return (
+        f"Slurm no longer knows the job of the attempt, its accounting (sacct) {accounting}, and "
+        "no end is recorded"
+    )
 
 
 def _judge_by_accounts(facts: SlurmFacts, memory: Memory) -> Decision | None:
@@ -241,7 +246,8 @@ def _judge_by_accounts(facts: SlurmFacts, memory: Memory) -> Decision | None:
     if facts.order is not None or memory.is_requeued:
         return None
     if facts.cancellation is None:
-        return Unknown()
+        waits = states.explain_accounts(facts.job) if facts.is_accounting_away else None
+        return Unknown(waits)
     is_cancelled = facts.cancellation.at_s is not None
     return Over(_end_by(facts, memory), takes_claim=True) if is_cancelled else None
 

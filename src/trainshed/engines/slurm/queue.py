@@ -56,13 +56,17 @@ class Queue:
             return parse.left_s(self._commands.ask("squeue", "-h", "-j", job, "-o", "%L"))
         return None
 
-    def find_cancellations(self, uids: Mapping[str, int]) -> Mapping[str, Cancellation]:
+    def find_cancellations(
+        self, uids: Mapping[str, int]
+    ) -> tuple[Mapping[str, Cancellation], bool]:
         """Query who has cancelled jobs, and when; jobs that were not cancelled are left out.
 
+        Also return False if Slurm keeps accounts, but they did not answer: they may know of more.
         ``uids`` has the uid of each job by its number in Slurm.  Slurm knows who only if it keeps
         accounts; they also know jobs that the queue has forgotten.
         """
         cancellations: dict[str, Cancellation] = {}
+        is_complete = True
         for name, *words in (
             ("sacct", "-n", "-X", "-P", "--format=JobID,JobName,State,End"),
             ("squeue", "-h", "--states=all", "-o", "%i|%j|%T|%e"),
@@ -70,16 +74,21 @@ class Queue:
             numbers = [number for number in uids if number not in cancellations]
             if not numbers:
                 break
-            with suppress(SlurmRefuses, SlurmAway):
-                words += ["-j", ",".join(numbers)]
+            words += ["-j", ",".join(numbers)]
+            try:
                 rows = parse.cancellations(self._commands.ask(name, *words, env=parse.TIME_FORMAT))
-                # a controller that lost its state gives the same numbers again
-                cancellations |= {
-                    job: cancellation
-                    for job, job_name, cancellation in rows
-                    if cancellation.at_s and job_name == f"{self.prefix}{uids.get(job)}"
-                }
-        return cancellations
+            except SlurmRefuses:
+                continue
+            except SlurmAway as error:
+                is_complete = is_complete and isinstance(error.__cause__, FileNotFoundError)
+                continue
+            # a controller that lost its state gives the same numbers again
+            cancellations |= {
+                job: cancellation
+                for job, job_name, cancellation in rows
+                if cancellation.at_s and job_name == f"{self.prefix}{uids.get(job)}"
+            }
+        return cancellations, is_complete
 
     def is_up(self) -> bool:
         """Return whether Slurm's controller answers a ping."""

@@ -154,6 +154,15 @@ def explain_cancelled(job: str, cancellation: Cancellation) -> str:
     return f"{_name_user(cancellation.uid)} cancelled the Slurm job {job} (scancel){when}"
 
 
+def explain_accounts(job: str) -> Explanation:
+    """Explain why the server cannot say yet how a job ended that Slurm has forgotten."""
+    message = (
+        f"Slurm no longer knows the job {job}, and its accounting does not answer yet whether a "
+        f"person has cancelled it; `sacct -j {job}` shows the reason"
+    )
+    return Explanation(reason=Reason.ENGINE_AWAY, message=message)
+
+
 def _name_user(uid: int | None) -> str:
     """Return the name of a user of the cluster, as this machine knows it."""
     import pwd  # noqa: PLC0415 - only for messages
