@@ -4,7 +4,8 @@
 
 The places are all calls by which the server commits or acts: those of the store that write, every
 commit of the database, and those of the engine; and of the local engine and those of clusters all
-that they write, start or order.  Each has a side, ``before`` or ``after``.  FAILPOINTS.json is
+that they write, start or order.  Each has a side, ``before`` or ``after``, and the thread that
+comes to it, unless chance decides which of several is first.  FAILPOINTS.json is
 ``{"kill": PLACE or null, "after": N, "seen": FILE, "engine": SOCKET or null, "places": who does}``:
 the process is killed (SIGKILL, by itself) when it comes to PLACE for the N-th time; all places that
 it comes to are written to FILE, a line each.
@@ -72,7 +73,6 @@ LOCAL = (
 #: Where that of a cluster does.
 SLURM = (
     (spool.Spool, "make"),
-    (spool.Spool, "remove"),
     (warden_compose, "write"),
     (attempt_files, "keep_submitted"),
     (attempt_files, "keep_end"),
@@ -113,12 +113,12 @@ class Failpoints:
                 if self._left == 0:
                     os.kill(os.getpid(), signal.SIGKILL)
 
-    def around(self, call, name):
-        """The call, with a place before and one after it; each thread of ours has its own."""
+    def around(self, call, name, *, by_thread=True):
+        """The call, with a place before and one after it, for each thread of ours or for all."""
 
         @functools.wraps(call)
         def called(*args, **kwargs):
-            place = f"{_role()}: {name}"
+            place = f"{_role()}: {name}" if by_thread else name
             self.reach(f"{place} before")
             result = call(*args, **kwargs)
             self.reach(f"{place} after")
@@ -170,8 +170,8 @@ def instrument(failpoints, engine_socket, places):
     DefaultDialect.do_commit = failpoints.around(DefaultDialect.do_commit, "commit")
     for kind, places_of in (("local", LOCAL), ("slurm", SLURM), ("kubernetes", KUBERNETES)):
         for owner, name in places_of:
-            inside = failpoints.around(getattr(owner, name), f"{kind} {name}")
-            setattr(owner, name, inside)
+            call, is_local = getattr(owner, name), kind == "local"
+            setattr(owner, name, failpoints.around(call, f"{kind} {name}", by_thread=is_local))
     for verb in REQUESTS:
         setattr(Client, verb, around_requests(getattr(Client, verb), verb, failpoints))
     if engine_socket:

@@ -126,10 +126,10 @@ def test_a_thousand_simulated_jobs(tmp_path, engine):
     assert not missed, missed
 
 
-def kill_at(server, place, drive_it):
+def kill_at(server, place, drive_it, nth=1):
     """Whether it was killed there; what it comes to by chance only is tried more than once."""
     for _ in range(TRIES):
-        server.arm(place, next(COMMITS) if "store-writer: commit" in place else 1)
+        server.arm(place, next(COMMITS) if "store-writer: commit" in place else nth)
         if server.begin():
             drive_it()
         if server.await_death():
@@ -140,7 +140,7 @@ def kill_at(server, place, drive_it):
 def tell(places, server):
     """What was done, for those who run it by hand (``pytest -rP``)."""
     slowest = max(server.ready_s)
-    sys.stdout.write(f"killed at {len(places)} places; ready again in {slowest:.1f} s at most\n")
+    sys.stdout.write(f"killed {len(places)} times; ready again in {slowest:.1f} s at most\n")
 
 
 REAL = 20

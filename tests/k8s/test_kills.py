@@ -26,13 +26,8 @@ EXPIRES = "\n[jobs]\nfinished_days_max = 0.00006\n"
 
 
 def is_ours(place):
-    is_cluster = ": kubernetes " in place or ": slurm " in place
-    return is_cluster and not is_read_back(place) and not is_by_chance(place)
-
-
-def is_by_chance(place):
-    """Places of two threads: the observer comes there first, or the thread of the orders."""
-    return "observe: kubernetes keep" in place or "orders: kubernetes keep_submission" in place
+    is_file = place.startswith(("kubernetes ", "slurm "))
+    return is_file or (": kubernetes " in place and not is_read_back(place))
 
 
 def is_read_back(place):

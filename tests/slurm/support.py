@@ -83,6 +83,17 @@ def allocations(cluster, uids=()):
 
 
 @contextmanager
+def partition(cluster, name, *settings):
+    """Another partition of all nodes."""
+    cluster.run("scontrol", "create", f"partitionname={name}", "nodes=ALL", *settings)
+    try:
+        yield
+    finally:
+        cluster.empty()
+        cluster.run("scontrol", "delete", f"partitionname={name}")
+
+
+@contextmanager
 def taken(cluster, nodes, *flags):
     """A job of another user runs on each of these nodes."""
     script = cluster.folder / "sleeps"

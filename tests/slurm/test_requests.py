@@ -1,28 +1,15 @@
 """What a job asks of a real cluster whose partitions have limits, features and few free GPUs."""
 
-from contextlib import contextmanager
-
 import pytest
 
 from e2e import fleet
 from e2e.support import good, log_lines, submit
 from slurm.cluster import running_cluster, why_not
 from slurm.configuration import Settings
-from slurm.support import WHERE, a_job, on_cluster, replicas_at, taken, waits_for
+from slurm.support import WHERE, a_job, on_cluster, partition, replicas_at, taken, waits_for
 from trainshed.lifecycle.outcome import DEADLINE_EXCEEDED
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-@contextmanager
-def partition(cluster, name, *limits):
-    """Another partition of all nodes."""
-    cluster.run("scontrol", "create", f"partitionname={name}", "nodes=ALL", "state=UP", *limits)
-    try:
-        yield
-    finally:
-        cluster.empty()
-        cluster.run("scontrol", "delete", f"partitionname={name}")
 
 
 @pytest.mark.full  # several nodes; test_service has the one free node
