@@ -155,7 +155,8 @@ class Cluster:
 
     def kill_node(self, node: str) -> None:
         """What a loss of power does: its daemon, its steps and their programs end at once."""
-        self.wait_for(lambda: not self._kill(self.processes_of(node)))
+        # stopped first, so that no step reports to Slurm that its programs have ended
+        self.wait_for(lambda: not self._kill(self._kill(self.processes_of(node), signal.SIGSTOP)))
 
     def kill_job(self, number: str) -> None:
         """Kill all that runs in an allocation, at once; its daemons are well and see it."""
@@ -182,7 +183,8 @@ class Cluster:
         cgroup = f"/slurm_{node}/".encode()
         inside = self._list_processes()
         own = {pid for pid in inside if marks & _environ(pid) or cgroup in _read(pid, "cgroup")}
-        return sorted(own)
+        # slurmstepd of 25.05 writes its title over its environment: it is a parent of programs
+        return sorted(own | ({_parent(pid) for pid in own} & {*inside}))
 
     def state(self, node: str) -> str:
         """In one word of Slurm's, without its marks."""
@@ -380,6 +382,12 @@ def _network(pid: int) -> str:
 
 def _name(pid: int) -> str:
     return _read(pid, "comm").decode().strip()
+
+
+def _parent(pid: int) -> int:
+    """Return the pid of the parent; 0: the process has ended."""
+    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    return int(fields[1]) if fields else 0
 
 
 def _environ(pid: int) -> set[bytes]:
