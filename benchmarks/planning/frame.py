@@ -1,17 +1,21 @@
 """The parts of the planner's goals: rows, errors, values beside limits and baselines."""
 
 import statistics
+import tomllib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from benchmarks.harness import ROOT, Goal, at_most
+from benchmarks.harness import ROOT, Goal, at_most, tell
 from trainshed.planning.scaling.tables import Tables, read
 
 PUBLISHED: Final = ROOT / "benchmarks" / "scaling"
 #: How much worse rows may be that were kept elsewhere (docs/sources/planner.md 11).
 SLACK: Final = 1.25
+
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +26,9 @@ class Data:
     of what it leaves out (system, model, round) into the fit that predicts it.
     """
 
-    ours: Tables
-    tested: Tables
+    ours: Mapping[str, Sequence[Row]]
+    """By table, such as ``result`` and ``pair`` (README of the tables)."""
+    tested: Mapping[str, Sequence[Row]]
     slack: float = 1.0
     """The factor of goals; goals for which more is better are divided by it."""
 
@@ -67,8 +72,21 @@ Measure = Callable[[Data], Outcome]
 
 
 def tables_of(folder: Path) -> Tables:
-    """All tables of a folder."""
-    return read({path.name: path.read_text() for path in sorted(folder.glob("*.toml"))})
+    """Read the curves of a folder, with our cards of models and systems where it has none."""
+    files = (PUBLISHED / "models.toml", PUBLISHED / "systems.toml", *sorted(folder.glob("*.toml")))
+    tables = read({str(path): path.read_text() for path in files})
+    for fault in tables.faults:
+        tell(f"left out: {fault}")
+    return tables
+
+
+def rows_of(folder: Path) -> dict[str, list[Row]]:
+    """Read all other tables of a folder."""
+    rows: dict[str, list[Row]] = defaultdict(list)
+    for path in sorted(folder.glob("*.toml")):
+        for name, table in tomllib.loads(path.read_text()).items():
+            rows[name] += table
+    return rows
 
 
 def quantile(values: Iterable[float], share: float) -> float:

@@ -8,26 +8,25 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from benchmarks.harness import at_least
-from benchmarks.planning.frame import Data, Line, Miss, Outcome, errors_line
+from benchmarks.planning.frame import Data, Line, Miss, Outcome, Row, errors_line
 from trainshed.planning.scaling.input_bound import find_input_bound
 from trainshed.planning.scaling.step import INPUT_OVERLAP, smooth_maximum
-from trainshed.planning.scaling.tables import Pair
 
 _SLOW = 0.9
 
 
 def input_bound(data: Data) -> Outcome:
     """Predict every model from R_in, which is the throughput of the host's lightest model."""
-    hosts: dict[tuple[str, str], list[Pair]] = defaultdict(list)
-    for pair in data.tested.pairs:
-        hosts[pair.cpu, pair.preprocessing].append(pair)
+    hosts: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for pair in data.tested["pair"]:
+        hosts[pair["cpu"], pair.get("preprocessing", "")].append(pair)
     misses, plain, timed, foreseen = [], [], [], []
     for pairs in hosts.values():
-        lightest = max(pairs, key=lambda pair: pair.synthetic)
-        rate = max(pair.real for pair in pairs if pair.model == lightest.model)
-        slower = [pair for pair in pairs if pair.model != lightest.model]
+        lightest = max(pairs, key=lambda pair: pair["synthetic"])
+        rate = max(pair["real"] for pair in pairs if pair["model"] == lightest["model"])
+        slower = [pair for pair in pairs if pair["model"] != lightest["model"]]
         misses += [_miss(pair, rate) for pair in slower]
-        plain += [abs(min(pair.synthetic, rate) / pair.real - 1) for pair in slower]
+        plain += [abs(min(pair["synthetic"], rate) / pair["real"] - 1) for pair in slower]
         timed += [(_is_seen(pair), _is_slow(pair)) for pair in pairs]
         foreseen += [(_is_foreseen(pair, rate), _is_slow(pair)) for pair in pairs]
     peers = {"plain minimum": plain}
@@ -39,26 +38,26 @@ def input_bound(data: Data) -> Outcome:
     return Outcome(lines=lines, misses=misses)
 
 
-def _miss(pair: Pair, input_per_s: float) -> Miss:
+def _miss(pair: Row, input_per_s: float) -> Miss:
     """Predict the rate with real data as a step of ``planning.scaling.step`` has it."""
-    predicted = 1 / smooth_maximum(1 / pair.synthetic, 1 / input_per_s, INPUT_OVERLAP)
-    row = f"{pair.cpu} {pair.model} {pair.strategy} {pair.preprocessing}"
+    predicted = 1 / smooth_maximum(1 / pair["synthetic"], 1 / input_per_s, INPUT_OVERLAP)
+    row = " ".join(pair.get(name, "") for name in ("cpu", "model", "strategy", "preprocessing"))
     limit = "the host's input" if _is_slow(pair) else "compute"
-    return Miss(row=row, predicted=predicted, measured=pair.real, limit=limit)
+    return Miss(row=row, predicted=predicted, measured=pair["real"], limit=limit)
 
 
-def _is_slow(pair: Pair) -> bool:
-    return pair.real < _SLOW * pair.synthetic
+def _is_slow(pair: Row) -> bool:
+    return pair["real"] < _SLOW * pair["synthetic"]
 
 
-def _is_seen(pair: Pair) -> bool:
+def _is_seen(pair: Row) -> bool:
     """Return whether a calibration detects the wait from steps with real and with cached data."""
-    return find_input_bound(1 / pair.real, cached_step_s=1 / pair.synthetic) is not None
+    return find_input_bound(1 / pair["real"], cached_step_s=1 / pair["synthetic"]) is not None
 
 
-def _is_foreseen(pair: Pair, input_per_s: float) -> bool:
+def _is_foreseen(pair: Row, input_per_s: float) -> bool:
     """Return whether a calibration detects the wait from the input's rate and cached data."""
-    return find_input_bound(1 / pair.synthetic, input_s=1 / input_per_s) is not None
+    return find_input_bound(1 / pair["synthetic"], input_s=1 / input_per_s) is not None
 
 
 def _detection(

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.harness import at_least, at_most
 from benchmarks.planning.answers import Answer, from_nothing, on_models, on_systems
 from benchmarks.planning.baselines import NAMES
-from benchmarks.planning.frame import PUBLISHED, Line
+from benchmarks.planning.frame import Line
 from benchmarks.planning.left_out import GROUPS, fit_without_each
 from benchmarks.planning.questions import GOALS, questions
 from benchmarks.planning.rows import by_model, by_system, curves
@@ -73,7 +73,7 @@ def _left_out(*, short: bool) -> list[Answer]:
 
 
 def _kept_back(tables: Path) -> list[Answer]:
-    held_back, ours, constants = curves(tables, PUBLISHED), curves(), parameters()
+    held_back, ours, constants = curves(tables), curves(), parameters()
     selected = questions(held_back)
     of_release = {by_system(c): constants for c in held_back}
     answers = list(on_systems(held_back, selected, of_release, ours))

@@ -6,42 +6,39 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from benchmarks.planning.frame import Data, Miss, Outcome, errors_line
-from trainshed.planning.scaling.tables import TrainingResult
+from benchmarks.planning.frame import Data, Miss, Outcome, Row, errors_line
 from trainshed.planning.scaling.targets import ToTarget, fit_recipe
 
 #: A recipe with fewer batches has none between the smallest and the largest.
 _BATCHES: Final = 3
 
 
-def recipe_name(result: TrainingResult) -> str:
+def recipe_name(result: Row) -> str:
     """Return the recipe of a result: its benchmark; round v0.6 has recipes of its own.
 
     The reason is in the README of the tables, section 5.
     """
-    return f"{result.benchmark}{'@v0.6' if result.round == 'v0.6' else ''}"
+    return f"{result['benchmark']}{'@v0.6' if result['round'] == 'v0.6' else ''}"
 
 
-def recipes_in_samples(results: Iterable[TrainingResult]) -> set[str]:
+def recipes_in_samples(results: Iterable[Row]) -> set[str]:
     """Return the recipes whose amounts are samples: most of their results have them."""
     counts: dict[str, list[bool]] = defaultdict(list)
     for result in results:
-        counts[recipe_name(result)].append(result.samples_to_target > 0)
+        counts[recipe_name(result)].append(result.get("samples_to_target", 0.0) > 0)
     return {
         name for name, has_samples in counts.items() if 2 * sum(has_samples) >= len(has_samples)
     }
 
 
-def group_by_recipe(
-    results: Iterable[TrainingResult], in_samples: set[str]
-) -> dict[str, list[ToTarget]]:
+def group_by_recipe(results: Iterable[Row], in_samples: set[str]) -> dict[str, list[ToTarget]]:
     """Return by recipe the median amount of each batch and round, in samples or else in epochs."""
     groups: dict[tuple[str, float, str], list[float]] = defaultdict(list)
     for row in results:
         name = recipe_name(row)
-        amount = row.samples_to_target if name in in_samples else row.epochs_to_target
+        amount = row.get("samples_to_target" if name in in_samples else "epochs_to_target")
         if amount:
-            groups[name, row.global_batch, row.round].append(amount)
+            groups[name, row["global_batch"], row["round"]].append(amount)
     recipes: dict[str, list[ToTarget]] = defaultdict(list)
     for (name, batch, _), amounts in sorted(groups.items()):
         recipes[name].append(ToTarget(batch=batch, amount=statistics.median(amounts)))
@@ -53,11 +50,12 @@ def samples_to_target(data: Data) -> Outcome:
 
     These are our results with that recipe, or the tested ones if we have none.
     """
-    in_samples = recipes_in_samples(dict.fromkeys((*data.ours.results, *data.tested.results)))
-    results = group_by_recipe(data.ours.results, in_samples)
+    ours, tested = data.ours["result"], data.tested["result"]
+    in_samples = recipes_in_samples(ours if tested is ours else (*ours, *tested))
+    results = group_by_recipe(ours, in_samples)
     inner: list[tuple[Miss, float, float]] = []
     outer: list[tuple[Miss, float, float]] = []
-    for name, runs in group_by_recipe(data.tested.results, in_samples).items():
+    for name, runs in group_by_recipe(tested, in_samples).items():
         batches = sorted({run.batch for run in (*runs, *results.get(name, ()))})
         for run in runs:
             rest = [other for other in results.get(name, runs) if other.batch != run.batch]

@@ -86,16 +86,12 @@ def by_model(curve: Curve) -> str:
     return curve.training.model
 
 
-def curves(tables: Path = PUBLISHED, cards: Path = PUBLISHED) -> list[Curve]:
-    """Every curve that may be used for goals, in the order of its files.
-
-    ``cards``: where models and systems are described, if not beside the tables.
-    """
-    source = tables_of(tables)
-    with_cards = source.over(tables_of(cards))
+def curves(folder: Path = PUBLISHED) -> list[Curve]:
+    """Every curve that may be used for goals, in the order of its files."""
+    tables = tables_of(folder)
     return [
-        _curve(series, with_cards)
-        for series in source.series
+        _curve(series, tables)
+        for series in tables.series
         if not series.suspect and series.strategy not in _LEFT_OUT
     ]
 
@@ -140,7 +136,7 @@ def _batches(series: Series) -> tuple[list[float], bool]:
         tokens = re.search(r"seq (\d+)", series.note)
         sequence = int(tokens[1]) if tokens else _SEQUENCE.get(series.family, 1)
         batches = [batch * sequence for batch in batches]
-    rate = points[0].per_accelerator
+    rate = points[0].throughput / points[0].accelerators
     if _STEPS[0] <= batches[0] / rate <= _STEPS[1]:
         return batches, False
     first = batches[0] or 1.0

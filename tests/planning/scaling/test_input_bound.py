@@ -31,8 +31,8 @@ def test_a_run_is_judged_by_what_its_host_delivers():
 
 
 def test_the_goals_of_input_are_met():
-    tables = frame.tables_of(frame.PUBLISHED)
-    lines = goals_input.input_bound(frame.Data(ours=tables, tested=tables)).lines
+    rows = frame.rows_of(frame.PUBLISHED)
+    lines = goals_input.input_bound(frame.Data(ours=rows, tested=rows)).lines
     assert [
         f"{li.name} {li.goals}" for li in lines if not all(goal.holds for goal in li.goals)
     ] == []

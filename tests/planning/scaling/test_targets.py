@@ -1,7 +1,5 @@
 """Samples to target by batch."""
 
-from dataclasses import replace
-
 import pytest
 from benchmarks.planning import frame
 from benchmarks.planning import goals_targets as goals
@@ -16,6 +14,11 @@ USUAL = Recipe(samples_at_least=1e6, critical_batch=2000)
 
 def run(recipe, batch):
     return ToTarget(batch=batch, amount=recipe.amount(batch))
+
+
+def results_of(benchmark):
+    rows = frame.rows_of(frame.PUBLISHED)["result"]
+    return [row for row in rows if row["benchmark"] == benchmark]
 
 
 @given(recipe=RECIPES)
@@ -52,16 +55,11 @@ def test_larger_batches_take_more_samples():
 
 def test_no_row_of_a_batch_that_is_left_out_enters_its_prediction():
     """Rows of the left-out batch are made absurd: what is predicted stays."""
-    tables = frame.tables_of(frame.PUBLISHED)
-    few = replace(tables, results=tuple(r for r in tables.results if r.benchmark == "flux1"))
-    batch = sorted({r.global_batch for r in few.results})[2]
-    poisoned = replace(
-        few,
-        results=tuple(
-            replace(r, samples_to_target=1.0, minutes=1e9) if r.global_batch == batch else r
-            for r in few.results
-        ),
-    )
+    rows = results_of("flux1")
+    batch = sorted({r["global_batch"] for r in rows})[2]
+    absurd = {"samples_to_target": 1.0, "minutes": 1e9}
+    poisoned = {"result": [r | absurd if r["global_batch"] == batch else r for r in rows]}
+    few = {"result": rows}
     clean = goals.samples_to_target(frame.Data(ours=few, tested=few))
     dirty = goals.samples_to_target(frame.Data(ours=poisoned, tested=few))
     row = f"batch {batch:g}"
@@ -72,17 +70,14 @@ def test_no_row_of_a_batch_that_is_left_out_enters_its_prediction():
 
 def test_one_unit_serves_our_rows_and_the_tested_ones():
     """Most rows of a recipe have samples, and the few that are tested have epochs as well."""
-    tables = frame.tables_of(frame.PUBLISHED)
-    rows = [r for r in tables.results if r.benchmark == "flux1"]
+    rows = results_of("flux1")
     in_epochs = [
-        replace(r, samples_to_target=0.0, epochs_to_target=r.samples_to_target / 1e6)
+        r | {"samples_to_target": 0.0, "epochs_to_target": r["samples_to_target"] / 1e6}
         for r in rows[:2]
     ]
+    tested = [*in_epochs, *rows[2:4]]
     outcome = goals.samples_to_target(
-        frame.Data(
-            ours=replace(tables, results=tuple(rows[2:])),
-            tested=replace(tables, results=(*in_epochs, *rows[2:4])),
-        )
+        frame.Data(ours={"result": rows[2:]}, tested={"result": tested})
     )
     assert {miss.measured > 1e5 for miss in outcome.misses} == {True}
 

@@ -1,8 +1,7 @@
-"""Reads tables of measurements: curves, results, pairs, and cards of models and systems.
+"""Reads tables of measurements: curves, and cards of models and systems.
 
-A pair is a job with synthetic and with real data.  The same reader reads the published tables of
-``benchmarks/scaling`` (columns: its README) and a user's own TOML files.  A fault names the row and
-the column; wrong rows are left out.
+The same reader reads the published tables of ``benchmarks/scaling`` (columns: its README) and a
+user's own TOML files.  A fault names the row and the column; wrong rows are left out.
 """
 
 import tomllib
@@ -32,11 +31,6 @@ class Point:
     batch: float = 0.0
     """Samples of one accelerator in one step; 0 where the source does not print it."""
 
-    @property
-    def per_accelerator(self) -> float:
-        """The throughput of one accelerator."""
-        return self.throughput / self.accelerators
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
@@ -60,41 +54,6 @@ class Series:
     verified: bool = False
     source: str = ""
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingResult:
-    """One training to its target quality."""
-
-    round: str
-    submitter: str
-    system: str
-    benchmark: str
-    accelerators: int
-    hosts: int
-    minutes: float
-    global_batch: float
-    accelerator: str = ""
-    runs: int = 1
-    minutes_min: float = 0.0
-    minutes_max: float = 0.0
-    samples_to_target: float = 0.0
-    """0 where only epochs are known."""
-    epochs_to_target: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """The throughput of one job with synthetic data and with real data."""
-
-    cpu: str
-    model: str
-    accelerators: int
-    synthetic: float
-    real: float
-    strategy: str = ""
-    preprocessing: str = ""
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,25 +97,11 @@ class Tables:
     """The content of all tables."""
 
     series: tuple[Series, ...] = ()
-    results: tuple[TrainingResult, ...] = ()
-    pairs: tuple[Pair, ...] = ()
     models: Mapping[str, ModelCard] = field(default_factory=dict)
     systems: Mapping[str, SystemCard] = field(default_factory=dict)
     links: Mapping[str, LinkCard] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     """A sentence for each row that was not read."""
-
-    def over(self, others: "Tables") -> "Tables":
-        """Return these tables, with cards of ``others`` for names without a card in these."""
-        return Tables(
-            series=self.series,
-            results=self.results,
-            pairs=self.pairs,
-            models={**others.models, **self.models},
-            systems={**others.systems, **self.systems},
-            links={**others.links, **self.links},
-            faults=self.faults,
-        )
 
 
 def measured(text: str, name: str = "the table") -> tuple[Series, ...]:
@@ -182,8 +127,6 @@ def read(texts: Mapping[str, str]) -> Tables:
     series = tuple(entries["series"])
     return Tables(
         series=_drop_duplicates(series, faults),
-        results=tuple(entries["result"]),
-        pairs=tuple(entries["pair"]),
         models={card.name: card for card in entries["model"]},
         systems={card.name: card for card in entries["system"]},
         links={card.name: card for card in entries["intra"]},
@@ -395,11 +338,9 @@ _KINDS: Final[Mapping[str, _Kind]] = {
         batch_per_acc=_positive,
         local_batch=_batches,
     ),
-    "result": _kind_of(TrainingResult),
-    "pair": _kind_of(Pair),
     "model": _kind_of(ModelCard),
     "system": _kind_of(SystemCard),
     "intra": _kind_of(LinkCard),
 }
-#: Tables for people, which are not read.
-_NOTES: Final = frozenset({"record", "example"})
+#: Tables for people and for benchmarks, which are not read.
+_NOTES: Final = frozenset({"record", "example", "result", "pair"})
