@@ -43,19 +43,13 @@ def hand_made():
         rate = Interval(low=300.0 * n**0.9, point=320.0 * n**0.9, high=330.0 * n**0.9)
         answer = Prediction(
             cluster=cluster, batch_per_accelerator=64.0, step_s=rate.inverse(64.0 * n),
-            samples_per_s=rate, speedup=rate.times(1 / 320), efficiency=rate.times(1 / 320 / n),
+            efficiency=rate.times(1 / 320 / n),
             base_accelerators=1, bound_by=Binding.NETWORK, parts_s=((Binding.COMPUTE, 0.18),),
             warnings=("assumes that the host can feed 8 accelerators",),
         )  # fmt: skip
         hour = prices.of(what_if.machines)
         time_s = rate.inverse(WORK.samples)
-        options.append(
-            ClusterOption(
-                what_if=what_if, answer=answer, time_s=time_s, hour=hour,
-                accelerator_hours=time_s.times(n / 3600),
-                cost=time_s.times(hour.amount / 3600),
-            )
-        )  # fmt: skip
+        options.append(ClusterOption(what_if=what_if, answer=answer, time_s=time_s, hour=hour))
     marks = marks_of(options, request)
     own = next(option for option in options if option.what_if.is_own)
     return JobPlan(

@@ -230,9 +230,7 @@ def _what_if(
         machines=_machines(job, cluster),
         calibration=calibration,
         posterior=host_posterior,
-        unmeasured=None if calibration else measurements.refuse(layout.host),
         batch=batch,
-        is_divided=request.batch is BatchRule.KEEP_GLOBAL,
         efficiency_max=_limit_efficiency(calibration, batch)
         if calibration and calibration.is_published
         else math.inf,
@@ -240,8 +238,9 @@ def _what_if(
     )
     available = layout.host.memory_bytes or cluster.host.memory_bytes
     memory = _memory(request, what_if, available)
+    refused = what_if.refused or (None if calibration else measurements.refuse(layout.host))
     unknown = (memory.refused if memory else None) or (links.refused if crosses else None)
-    what_if = replace(what_if, memory=memory, refused=what_if.refused or unknown)
+    what_if = replace(what_if, memory=memory, refused=refused or unknown)
     at_ends = (_at_end(job, what_if, *end) for end in ends if crosses)
     return replace(what_if, ends=tuple(at_ends))
 

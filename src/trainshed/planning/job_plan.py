@@ -23,7 +23,7 @@ from trainshed.planning.marks import (
     pays,
 )
 from trainshed.planning.next_command import measure_command
-from trainshed.planning.plan_request import PlanRequest
+from trainshed.planning.plan_request import BatchRule, PlanRequest
 from trainshed.planning.planned_jobs import PlannedJob
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
@@ -127,7 +127,7 @@ class JobPlan:
         if batch.micro_batches > 1:
             micro = batch.samples / batch.micro_batches
             yield f"{batch.micro_batches} micro batches of {micro:,.12g}"
-        if option.what_if.is_divided and samples != self.work.global_batch:
+        if self.request.batch is BatchRule.KEEP_GLOBAL and samples != self.work.global_batch:
             yield f"a step has {samples:,.12g} samples"
 
     @property

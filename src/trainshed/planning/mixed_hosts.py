@@ -28,13 +28,10 @@ def predict_mixed(cluster: Cluster, shares: Sequence[HostShare]) -> Prediction |
             return _refuse(shares, share.answer)
         predicted.append((share, share.answer))
     slow, slowest = max(predicted, key=lambda pair: pair[1].step_s.point)
-    batch = slowest.batch_per_accelerator
     return replace(
         slowest,
         cluster=replace(cluster, host=slow.host),
-        samples_per_s=slowest.step_s.inverse(cluster.accelerators * batch),
-        speedup=slowest.efficiency.times(cluster.accelerators),
-        warnings=(_advise(predicted, slow.host, batch), *slowest.warnings),
+        warnings=(_advise(predicted, slow.host, slowest.batch_per_accelerator), *slowest.warnings),
     )
 
 

@@ -67,14 +67,10 @@ class WhatIf:
     """The posterior of the calibration, which all its clusters share."""
     batch: StepBatch = field(default_factory=StepBatch)
     """The batch of one accelerator in a step."""
-    is_divided: bool = False
-    """Whether that batch is a part of the job's."""
     refused: NoPrediction | None = None
     """The reason why the cluster cannot be predicted, if there is one."""
     memory: MemoryUse | None = None
     """The memory of one accelerator, or of a host whose processors train; None if unknown."""
-    unmeasured: NoPrediction | None = None
-    """The reason why no calibration fits its hosts, if there are calibrations."""
     is_own: bool = False
     """Whether this is the cluster of the job's own file."""
     is_asked: bool = False
@@ -92,9 +88,7 @@ class ClusterOption:
     what_if: WhatIf
     answer: Prediction | NoPrediction
     time_s: Interval | None = None
-    accelerator_hours: Interval | None = None
     hour: HourPrice | None = None
-    cost: Interval | None = None
     ends: tuple["ClusterOption", ...] = ()
     """The options with slow and with fast links, if the links are unknown; else empty.  The
     intervals span both, and their points are only for sorting."""
@@ -103,6 +97,16 @@ class ClusterOption:
     def cluster(self) -> Cluster:
         """The cluster for which this is the prediction."""
         return self.what_if.cluster
+
+    @property
+    def accelerator_hours(self) -> Interval | None:
+        """The time of all accelerators; None without a time."""
+        return self.time_s and self.time_s.times(self.cluster.accelerators / _HOUR_S)
+
+    @property
+    def cost(self) -> Interval | None:
+        """The price of the whole job; None without a time or a price."""
+        return self.time_s.times(self.hour.amount / _HOUR_S) if self.time_s and self.hour else None
 
     @property
     def is_measured(self) -> bool:
@@ -153,20 +157,12 @@ class ClusterOption:
         if factor == 1.0 or prediction is None:
             return self
         if factor == math.inf:
-            return replace(self, time_s=None, accelerator_hours=None, cost=None)
-        wide = replace(
-            prediction,
-            step_s=prediction.step_s.widen(factor),
-            samples_per_s=prediction.samples_per_s.widen(factor),
-        )
+            return replace(self, time_s=None)
+        wide = replace(prediction, step_s=prediction.step_s.widen(factor))
         return replace(
             self,
             answer=wide,
             time_s=self.time_s.widen(factor) if self.time_s else None,
-            accelerator_hours=self.accelerator_hours.widen(factor)
-            if self.accelerator_hours
-            else None,
-            cost=self.cost.widen(factor) if self.cost else None,
         )
 
     @property
@@ -196,14 +192,7 @@ def weigh(
         return ClusterOption(what_if=what_if, answer=answer, hour=hour)
     batch = answer.batch_per_accelerator * what_if.cluster.accelerators
     time_s = answer.samples_per_s.inverse(work.samples_at(batch)).times(longer)
-    return ClusterOption(
-        what_if=what_if,
-        answer=answer,
-        time_s=time_s,
-        accelerator_hours=time_s.times(what_if.cluster.accelerators / _HOUR_S),
-        hour=hour,
-        cost=time_s.times(hour.amount / _HOUR_S) if hour else None,
-    )
+    return ClusterOption(what_if=what_if, answer=answer, time_s=time_s, hour=hour)
 
 
 def _span(ends: Sequence[ClusterOption], what_if: WhatIf) -> ClusterOption:
@@ -215,16 +204,10 @@ def _span(ends: Sequence[ClusterOption], what_if: WhatIf) -> ClusterOption:
     return ClusterOption(
         what_if=what_if,
         answer=span_predictions(slow.prediction, fast.prediction, what_if.cluster),
-        time_s=_span_optional(slow.time_s, fast.time_s),
-        accelerator_hours=_span_optional(slow.accelerator_hours, fast.accelerator_hours),
+        time_s=slow.time_s.span(fast.time_s) if slow.time_s and fast.time_s else None,
         hour=slow.hour,
-        cost=_span_optional(slow.cost, fast.cost),
         ends=(slow, fast),
     )
-
-
-def _span_optional(one: Interval | None, other: Interval | None) -> Interval | None:
-    return one.span(other) if one and other else None
 
 
 def _answer(what_if: WhatIf) -> Prediction | NoPrediction:
@@ -237,17 +220,13 @@ def _answer(what_if: WhatIf) -> Prediction | NoPrediction:
     if what_if.refused:
         return what_if.refused
     if what_if.calibration is None:
-        return what_if.unmeasured or NoPrediction(
+        return NoPrediction(
             field="calibration",
             message="no step of this training was timed on such hosts",
             accepted=_MEASURE_OR_SIZE,
         )
-    answer = predict(
-        what_if.calibration,
-        what_if.cluster,
-        batch=what_if.batch,
-        posterior=what_if.posterior,
-    )
+    batch, estimate = what_if.batch, what_if.posterior
+    answer = predict(what_if.calibration, what_if.cluster, batch=batch, posterior=estimate)
     if isinstance(answer, NoPrediction) or what_if.efficiency_max == math.inf:
         return answer
     return answer.limit_efficiency(what_if.efficiency_max)

@@ -49,16 +49,11 @@ def predict(
     base = smallest(calibration)
     parts, rates = posterior.job.parts(cluster, posterior.values, batch)
     step = factors(posterior, calibration, cluster, batch).times(posterior.step(cluster, batch))
-    samples_per_s = step.inverse(cluster.accelerators * samples)
-    efficiency = samples_per_s.times(
-        1 / cluster.accelerators / _rate_of_one(posterior, calibration, base)
-    )
+    efficiency = step.inverse(samples).times(1 / _rate_of_one(posterior, calibration, base))
     return Prediction(
         cluster=cluster,
         batch_per_accelerator=samples,
         step_s=step,
-        samples_per_s=samples_per_s,
-        speedup=efficiency.times(cluster.accelerators),
         efficiency=efficiency,
         base_accelerators=base.accelerators,
         bound_by=_binding(parts, rates, calibration.training, training),

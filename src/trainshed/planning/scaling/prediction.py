@@ -68,9 +68,6 @@ class Prediction:
     cluster: Cluster
     batch_per_accelerator: float
     step_s: Interval
-    samples_per_s: Interval
-    speedup: Interval
-    """The throughput over that of one accelerator at the smallest measured count."""
     efficiency: Interval
     """Throughput of an accelerator over that of one at the smallest measured count."""
     base_accelerators: int
@@ -83,16 +80,23 @@ class Prediction:
     """How many times faster or slower all of the job may be than the intervals say: 1 if its steps
     were timed, infinite if only ratios are known."""
 
+    @property
+    def samples_per_s(self) -> Interval:
+        """The throughput."""
+        return self.step_s.inverse(self.cluster.accelerators * self.batch_per_accelerator)
+
+    @property
+    def speedup(self) -> Interval:
+        """The throughput over that of one accelerator at the smallest measured count."""
+        return self.efficiency.times(self.cluster.accelerators)
+
     def limit_efficiency(self, most: float) -> "Prediction":
         """Return the prediction with no efficiency above ``most`` in its intervals."""
-        accelerators = self.cluster.accelerators
+        samples = self.cluster.accelerators * self.batch_per_accelerator
         rate = self.samples_per_s.point / self.efficiency.point
-        samples_per_s = self.samples_per_s.at_most(most * rate)
         return replace(
             self,
-            step_s=samples_per_s.inverse(accelerators * self.batch_per_accelerator),
-            samples_per_s=samples_per_s,
-            speedup=self.speedup.at_most(most * accelerators),
+            step_s=self.samples_per_s.at_most(most * rate).inverse(samples),
             efficiency=self.efficiency.at_most(most),
         )
 
@@ -119,8 +123,6 @@ def span_predictions(slow: Prediction, fast: Prediction, cluster: Cluster) -> Pr
         slow,
         cluster=cluster,
         step_s=slow.step_s.span(fast.step_s),
-        samples_per_s=slow.samples_per_s.span(fast.samples_per_s),
-        speedup=slow.speedup.span(fast.speedup),
         efficiency=slow.efficiency.span(fast.efficiency),
         extrapolated=slow.extrapolated or fast.extrapolated,
     )
