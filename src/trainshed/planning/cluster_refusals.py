@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from trainshed.model.texts import count_noun
-from trainshed.planning.measured_hosts import called
 from trainshed.planning.plan_request import BatchRule, PlanRequest
 from trainshed.planning.planned_jobs import PlannedJob
 from trainshed.planning.scaling.calibration import Calibration
@@ -35,12 +34,12 @@ def refuse_cluster(
 
 def refuse_host(calibrations: Sequence[Calibration], kind: HostKind) -> NoPrediction | None:
     """Return why a kind of host was not measured; None without any measurement."""
-    measured = dict.fromkeys(called(calibration.host) for calibration in calibrations)
+    measured = dict.fromkeys(calibration.host.name for calibration in calibrations)
     if not measured:
         return None
     return NoPrediction(
         field="calibration",
-        message=f"{' and '.join(measured)} was measured, not {called(kind)}",
+        message=f"{' and '.join(measured)} was measured, not {kind.name}",
         accepted=f"{' or '.join(measured)}; or {MEASURE}",
     )
 

@@ -21,12 +21,6 @@ def on_host(calibrations: Sequence[Calibration], host: HostKind) -> Calibration 
     return next(same, None) or next(same_accelerator, None)
 
 
-def called(host: HostKind) -> str:
-    """Return the name of a kind of host, such as ``NVIDIA_TESLA_V100 of n1-standard-32``."""
-    words = (host.accelerator or "CPU", host.machine_type)
-    return " of ".join(word for word in words if word)
-
-
 def is_same(measured: HostKind, host: HostKind) -> bool:
     """Return whether ``host`` is of the measured kind; an unnamed machine type fits any."""
     if measured.accelerator != host.accelerator:

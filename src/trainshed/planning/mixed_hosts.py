@@ -43,24 +43,19 @@ def _advise(
     rates = [share.accelerators / prediction.step_s.point for share, prediction in predicted]
     per_second = total * batch / sum(rates)
     batches = " and ".join(
-        f"{max(1, round(per_second / prediction.step_s.point))} on {_name(share.host)}"
+        f"{max(1, round(per_second / prediction.step_s.point))} on {share.host.machine}"
         for share, prediction in predicted
     )
     return (
-        f"each step waits for {_name(slowest)}; with samples in proportion to their speed, "
+        f"each step waits for {slowest.machine}; with samples in proportion to their speed, "
         f"{batches}, all hosts take about equally long"
     )
 
 
 def _refuse(shares: Sequence[HostShare], answer: NoPrediction) -> NoPrediction:
-    names = " and ".join(_name(share.host) for share in shares)
+    names = " and ".join(share.host.machine for share in shares)
     return replace(
         answer,
         message=f"the training hosts differ ({names}), and {answer.message}",
         accepted=f"{answer.accepted}; or equal hosts: one machine type and accelerator for all",
     )
-
-
-def _name(host: HostKind) -> str:
-    devices = "" if host.accelerator in {"", "CPU"} else f" with {host.per_host} {host.accelerator}"
-    return f"{host.machine_type or 'a host'}{devices}"

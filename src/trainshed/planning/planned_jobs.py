@@ -97,7 +97,7 @@ def planned_job(spec: JobSpec, catalog: Catalog) -> PlannedJob | NoPrediction:
         return _refused("no training host is named", "a machine type")
     different = list(dict.fromkeys(kinds))
     if len({kind.accelerator == CPU for kind in different}) > 1:
-        names = " and ".join(map(_words, different))
+        names = " and ".join(kind.machine for kind in different)
         return _refused(
             f"the training hosts differ: {names}",
             "one machine type with the same accelerators for all of them",
@@ -119,11 +119,6 @@ def planned_job(spec: JobSpec, catalog: Catalog) -> PlannedJob | NoPrediction:
 
 def _refused(message: str, accepted: str) -> NoPrediction:
     return NoPrediction(field="machineType", message=message, accepted=accepted)
-
-
-def _words(kind: HostKind) -> str:
-    carried = f" with {kind.per_host} {kind.accelerator}" if kind.accelerator != CPU else ""
-    return f"{kind.machine_type}{carried}"
 
 
 def _helpers(group: ReplicaGroup | None, usual: str, catalog: Catalog) -> Helpers:

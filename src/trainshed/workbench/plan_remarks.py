@@ -7,7 +7,7 @@ from pathlib import Path
 from trainshed.catalog.open import catalog_for
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import JobSpec
-from trainshed.planning.measured_hosts import called, on_host
+from trainshed.planning.measured_hosts import on_host
 from trainshed.planning.planned_jobs import PlannedJob, planned_job, trainers_of
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
@@ -35,7 +35,7 @@ def plan_remarks(file: Path, package_path: Path | None, spec: JobSpec) -> Iterat
         return
     job = _job(calibration, spec)
     if on_host([calibration], job.host) is None:
-        yield f"No plan: {called(calibration.host)} was measured, not {called(job.host)}."
+        yield f"No plan: {calibration.host.name} was measured, not {job.host.name}."
         return
     prices = PriceList(region=spec.region)
     if note := submit_note(calibration, job, prices, says_unknown=True):

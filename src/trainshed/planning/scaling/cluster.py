@@ -39,6 +39,17 @@ class HostKind:
             raise ValueError(f"per_host must be 1 or more, got {self.per_host}")
 
     @property
+    def name(self) -> str:
+        """Such as ``NVIDIA_TESLA_V100 of n1-standard-32``."""
+        return " of ".join(filter(None, (self.accelerator or "CPU", self.machine_type)))
+
+    @property
+    def machine(self) -> str:
+        """Such as ``n1-standard-32 with 8 NVIDIA_TESLA_V100``."""
+        devices = f" with {self.per_host} {self.accelerator}"
+        return f"{self.machine_type or 'a host'}{devices * (self.accelerator not in {'', 'CPU'})}"
+
+    @property
     def network_bytes(self) -> float:
         """The nominal rate of the host's network in bytes/s; 0 if unknown."""
         return self.network_gbps * _GIGA / _BITS
