@@ -179,7 +179,8 @@ def _limit_efficiency(calibration: Calibration | None, batch: StepBatch) -> floa
     """
     if calibration is None or batch.samples > calibration.training.batch_per_accelerator:
         return math.inf
-    rates = {run: calibration.samples_of(run) / run.step_s for run in timed(calibration.runs)}
+    training = calibration.training
+    rates = {run: run.samples_of(training) / run.step_s for run in timed(calibration.runs)}
     return max(rates.values()) / rates[smallest(calibration)] if rates else math.inf
 
 

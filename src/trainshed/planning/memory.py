@@ -88,7 +88,7 @@ def _state(training: Training, accelerators: int) -> float:
 
 def _rest(training: Training, peak: Run, batch: StepBatch, *, may_shrink: bool) -> float:
     """Return what a process needs besides its state, with another batch."""
-    measured = (peak.batch_per_accelerator or training.batch_per_accelerator) / peak.micro_batches
+    measured = peak.samples_of(training) / peak.micro_batches
     samples = batch.samples or training.batch_per_accelerator
     ratio = samples / (batch.micro_batches or training.micro_batches) / measured
     rest = max(0.0, peak.memory_bytes - _state(training, peak.accelerators))

@@ -119,7 +119,7 @@ class ClusterOption:
         batch = self.what_if.batch.samples
         return any(
             (run.accelerators, run.hosts) == (cluster.accelerators, cluster.hosts)
-            and batch in {0.0, calibration.samples_of(run)}
+            and batch in {0.0, run.samples_of(calibration.training)}
             and not (cluster.reducers or self.what_if.parts)
             for run in timed(calibration.runs)
         )

@@ -149,7 +149,7 @@ def measured_points(plan: JobPlan, calibrations: Sequence[Calibration]) -> list[
     If processors train, several processes on one measured host are not several hosts of the job.
     """
     return [
-        (run.accelerators, run.accelerators * calibration.samples_of(run) / run.step_s)
+        (run.accelerators, run.rate_of(calibration.training))
         for calibration in calibrations
         for run in timed(calibration.runs)
         if run.kind is not RunKind.PUBLISHED

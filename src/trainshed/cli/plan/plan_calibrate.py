@@ -225,19 +225,19 @@ def sentences(calibration: "Calibration") -> Iterator[str]:
     one, whole, hosts = map(runs.get, (RunKind.COMPUTE, RunKind.HOST, RunKind.TWO_HOSTS))
     unit = "samples/s" if calibration.training.batch_per_accelerator > 1 else "steps/s"
     if one:
-        rate = _rate(calibration, one)
+        rate = one.rate_of(calibration.training)
         step_ms = figure(1000 * one.step_s)
         yield f"One process does {figure(rate)} {unit}: a step takes {step_ms} ms."
     if one and whole:
-        rate = _rate(calibration, whole)
-        gain = rate / _rate(calibration, one)
+        rate = whole.rate_of(calibration.training)
+        gain = rate / one.rate_of(calibration.training)
         yield (
             f"{whole.accelerators} processes on one host do {figure(rate)} {unit}: {gain:.2f} "
             "times one process."
         )
     if hosts and (host := whole or one):
-        gain = _rate(calibration, hosts) / _rate(calibration, host)
-        rate = _rate(calibration, hosts)
+        gain = hosts.rate_of(calibration.training) / host.rate_of(calibration.training)
+        rate = hosts.rate_of(calibration.training)
         yield f"{hosts.hosts} hosts do {figure(rate)} {unit}: {gain:.2f} times one host."
     yield from _describe_micro_batches(calibration)
     yield from _describe_input(calibration, whole or one, runs.get(RunKind.INPUT))
@@ -250,11 +250,6 @@ def _describe_micro_batches(calibration: "Calibration") -> Iterator[str]:
     if training.micro_batches > 1:
         samples = training.batch_per_accelerator / training.micro_batches
         yield f"A step has {training.micro_batches} micro batches of {samples:,.12g} samples."
-
-
-def _rate(calibration: "Calibration", run: "Run") -> float:
-    batch = run.batch_per_accelerator or calibration.training.batch_per_accelerator
-    return run.accelerators * batch / run.step_s
 
 
 def _describe_input(
@@ -272,7 +267,7 @@ def _describe_input(
             "host do not help."
         )
     elif input_rate:
-        times = input_rate / _rate(calibration, run)
+        times = input_rate / run.rate_of(calibration.training)
         yield (
             f"The input alone delivers {figure(input_rate)} samples/s, {times:,.1f} times as many "
             "as training uses."
@@ -308,7 +303,7 @@ def _text(calibration: "Calibration", lines: Sequence[str], out: Path) -> str:
             f"{figure(1000 * run.step_s_p10)} to {figure(1000 * run.step_s_p90)}"
             if run.step_s
             else "",
-            figure(run.samples_per_s or _rate(calibration, run)),
+            figure(run.samples_per_s or run.rate_of(calibration.training)),
         )
         for run in calibration.runs
         if run.kind is not RunKind.LINK

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from trainshed.model.texts import count_noun
-from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.training import StepBatch, Training
 
 #: The factor of a step of a job of which published jobs show only the size.
@@ -71,6 +71,18 @@ class Run:
     load: float = 0.0
     """Other load on the machine while it ran, in processors."""
     noisy: bool = False
+
+    def cluster(self, host: HostKind) -> Cluster:
+        """Return the cluster of the run, of hosts of a kind."""
+        return Cluster(host=host, accelerators=self.accelerators, hosts=self.hosts)
+
+    def samples_of(self, training: Training) -> float:
+        """Return the samples of one accelerator in a step of a training."""
+        return self.batch_per_accelerator or training.batch_per_accelerator
+
+    def rate_of(self, training: Training) -> float:
+        """Return the samples/s of all accelerators."""
+        return self.accelerators * self.samples_of(training) / self.step_s
 
     @property
     def batch(self) -> StepBatch:
@@ -146,10 +158,6 @@ class Calibration:
         runs = self.of(RunKind.PUBLISHED)
         factor = max((run.step_s_p90 / run.step_s for run in runs), default=1.0)
         return factor if factor < STEP_FACTOR else math.inf
-
-    def samples_of(self, run: Run) -> float:
-        """Return the samples of one accelerator in a step of a run."""
-        return run.batch_per_accelerator or self.training.batch_per_accelerator
 
     def of(self, kind: RunKind) -> tuple[Run, ...]:
         """Return the runs of a kind."""

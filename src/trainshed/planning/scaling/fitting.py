@@ -95,8 +95,7 @@ class HostTraining:
     def expected(self, observation: LogMeasurement, values: Mapping[str, float]) -> float:
         """Return the logarithm that the values predict for a measurement."""
         run = observation.run
-        cluster = Cluster(host=self.host, accelerators=run.accelerators, hosts=run.hosts)
-        parts, rates = self.parts(cluster, values, run.batch)
+        parts, rates = self.parts(run.cluster(self.host), values, run.batch)
         match observation.what:
             case "link":
                 return math.log(rates.network)
@@ -169,7 +168,7 @@ def drift(constants: Parameters, a: LogMeasurement, b: LogMeasurement) -> float:
     """Return the covariance of two steps' drift; probes of a link have none."""
     if not a.what == b.what == "step":
         return 0.0
-    return shared_drift(constants, _doublings_of_run(a.run), _doublings_of_run(b.run))
+    return shared_drift(constants, doublings_of(a.run), doublings_of(b.run))
 
 
 def shared_drift(constants: Parameters, a: tuple[float, float], b: tuple[float, float]) -> float:
@@ -181,13 +180,9 @@ def shared_drift(constants: Parameters, a: tuple[float, float], b: tuple[float, 
     return inside + constants.priors["drift_hosts"] ** 2 * min(a[1], b[1])
 
 
-def doublings_of(accelerators: int, hosts: int) -> tuple[float, float]:
-    """Return a cluster's doublings of accelerators inside a host, and of hosts."""
-    return math.log2(max(1.0, accelerators / hosts)), math.log2(hosts)
-
-
-def _doublings_of_run(run: Run) -> tuple[float, float]:
-    return doublings_of(run.accelerators, run.hosts)
+def doublings_of(counts: Cluster | Run) -> tuple[float, float]:
+    """Return the doublings of accelerators inside a host, and of hosts."""
+    return math.log2(max(1.0, counts.accelerators / counts.hosts)), math.log2(counts.hosts)
 
 
 def _list_observations(run: Run, noise: float) -> list[LogMeasurement]:
@@ -237,7 +232,9 @@ def _fitted(job: HostTraining, runs: Sequence[Run]) -> Fitted:
         return Fitted(values=fixed)
     observations = measurements_of(runs, job.constants.priors["noise"], job.host.cpus)
     usual = {**job.usual(_compute_guess(job, measured)), **fixed}
-    if part := far_fixed_part([_count_and_seconds(job.training, run) for run in measured]):
+    if part := far_fixed_part(
+        [(run.accelerators, run.step_s / run.samples_of(job.training)) for run in measured]
+    ):
         usual["phi"] = part
     values = _fit_values(job, observations, usual)
     misses = [
@@ -245,11 +242,6 @@ def _fitted(job: HostTraining, runs: Sequence[Run]) -> Fitted:
     ]
     residual = math.sqrt(sum(miss * miss for miss in misses) / len(misses))
     return Fitted(values=values, residual=residual)
-
-
-def _count_and_seconds(training: Training, run: Run) -> tuple[int, float]:
-    samples = run.batch_per_accelerator or training.batch_per_accelerator
-    return run.accelerators, run.step_s / samples
 
 
 def far_fixed_part(measured: Iterable[tuple[int, float]]) -> float:
@@ -276,18 +268,16 @@ def _delivered(training: Training, run: Run) -> float:
 
     The fed step and the input make the measured one (``step.smooth_maximum``).
     """
-    batch = run.batch_per_accelerator or training.batch_per_accelerator
     fed = 1 - run.wait_share if waits(run) else 0.0
     input_s = run.step_s * math.pow(1 - math.pow(fed, INPUT_OVERLAP), 1 / INPUT_OVERLAP)
-    return batch * run.accelerators / run.hosts / input_s
+    return run.samples_of(training) * run.accelerators / run.hosts / input_s
 
 
 def _compute_guess(job: HostTraining, measured: Sequence[Run]) -> float:
     """Return the step of the smallest cluster at the training's batch, all as compute."""
     first = min(measured, key=lambda run: (run.accelerators, run.hosts))
-    usual = job.training.batch_per_accelerator
     step_s = first.step_s * (1 - first.wait_share) if waits(first) else first.step_s
-    return step_s * usual / (first.batch_per_accelerator or usual)
+    return step_s * job.training.batch_per_accelerator / first.samples_of(job.training)
 
 
 def _fit_values(

@@ -47,9 +47,11 @@ def predict(
     training = at_batch(calibration.training, batch)
     samples = training.batch_per_accelerator
     base = smallest(calibration)
+    base_s = posterior.step(base.cluster(calibration.host), base.batch)
+    rate_of_one = base.samples_of(calibration.training) / base_s
     parts, rates = posterior.job.parts(cluster, posterior.values, batch)
     step = factors(posterior, calibration, cluster, batch).times(posterior.step(cluster, batch))
-    efficiency = step.inverse(samples).times(1 / _rate_of_one(posterior, calibration, base))
+    efficiency = step.inverse(samples).times(1 / rate_of_one)
     return Prediction(
         cluster=cluster,
         batch_per_accelerator=samples,
@@ -85,12 +87,6 @@ def _largest(calibration: Calibration) -> tuple[int, int]:
     return max(run.accelerators for run in runs), max(run.hosts for run in runs)
 
 
-def _rate_of_one(posterior: Posterior, calibration: Calibration, run: Run) -> float:
-    """Return the samples/s of one accelerator in a run."""
-    cluster = Cluster(host=calibration.host, accelerators=run.accelerators, hosts=run.hosts)
-    return calibration.samples_of(run) / posterior.step(cluster, run.batch)
-
-
 def _refused(calibration: Calibration, cluster: Cluster, batch: StepBatch) -> NoPrediction | None:
     if not 0 <= batch.samples < math.inf:
         return NoPrediction(
@@ -107,8 +103,8 @@ def _refused(calibration: Calibration, cluster: Cluster, batch: StepBatch) -> No
     if _computes_otherwise(calibration.host, cluster.host):
         return NoPrediction(
             field="machine_type",
-            message=f"{_called(calibration.host)} was measured, not {_called(cluster.host)}",
-            accepted=f"{_called(calibration.host)}; or {_MEASURE}",
+            message=f"{calibration.host.name} was measured, not {cluster.host.name}",
+            accepted=f"{calibration.host.name}; or {_MEASURE}",
         )
     return _unknown_exchange(calibration, cluster) or _too_far(calibration, cluster)
 
@@ -138,10 +134,6 @@ def _computes_otherwise(measured: HostKind, host: HostKind) -> bool:
     return measured.accelerator != host.accelerator
 
 
-def _called(host: HostKind) -> str:
-    return " of ".join(word for word in (host.accelerator, host.machine_type) if word) or "a host"
-
-
 def _too_far(calibration: Calibration, cluster: Cluster) -> NoPrediction | None:
     accelerators, hosts = _largest(calibration)
     for field, count, most in (
@@ -161,7 +153,7 @@ def _too_far(calibration: Calibration, cluster: Cluster) -> NoPrediction | None:
 def _bounds(calibration: Calibration, cluster: Cluster) -> tuple[float, float]:
     """Return the samples/s without gain over the largest measured count, and with full gain."""
     run = max(timed(calibration.runs), key=lambda run: run.accelerators)
-    rate = run.accelerators * calibration.samples_of(run) / run.step_s
+    rate = run.rate_of(calibration.training)
     return rate, rate * cluster.accelerators / run.accelerators
 
 
