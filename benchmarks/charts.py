@@ -159,7 +159,7 @@ def draw_efficiencies(answers: "Sequence[Answer]", image: Path) -> str:
             some = [answer for answer in selected if answer.inside is inside]
             axes.plot(
                 [answer.efficiency(answer.point.step_s) for answer in some],
-                [answer.efficiency(answer.step_s) for answer in some],
+                [answer.efficiency(answer.step_s.point) for answer in some],
                 mark,
                 color=colour,
                 alpha=0.6,

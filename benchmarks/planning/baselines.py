@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.planning.rows import Curve, Point
+from benchmarks.planning.rows import Curve
+from trainshed.planning.scaling.calibration import Run
 
 Array = NDArray[np.float64]
 NAMES = ("linear", "amdahl", "usl")
@@ -29,11 +30,15 @@ class Baselines:
         """Pool the curves."""
         self._pooled = {name: _pooled(curves, *_GRIDS[name]) for name in NAMES}
 
-    def rates(self, observed: Sequence[Point], targets: Sequence[Point]) -> dict[str, Array]:
-        """Return the throughput of the points to predict, by baseline."""
-        return {name: self._rates(name, observed, targets) for name in NAMES}
+    def errors(self, observed: Sequence[Run], targets: Sequence[Run]) -> list[dict[str, float]]:
+        """Return by baseline the signed error of the throughput, for each point to predict."""
+        rates = {name: self._rates(name, observed, targets) for name in NAMES}
+        return [
+            {name: float(values[i]) / _rate(run) - 1 for name, values in rates.items()}
+            for i, run in enumerate(targets)
+        ]
 
-    def _rates(self, name: str, observed: Sequence[Point], targets: Sequence[Point]) -> Array:
+    def _rates(self, name: str, observed: Sequence[Run], targets: Sequence[Run]) -> Array:
         if name == "linear" or len(observed) == 1:
             serial, crosstalk = self._pooled[name]
             scale = (
@@ -46,19 +51,17 @@ class Baselines:
         return rates
 
 
-def _rate(point: Point) -> float:
-    return point.accelerators * point.batch / point.step_s
+def _rate(run: Run) -> float:
+    return run.accelerators * run.batch_per_accelerator / run.step_s
 
 
-def _shape(base: Point, points: Sequence[Point], serial: float, crosstalk: float) -> Array:
+def _shape(base: Run, points: Sequence[Run], serial: float, crosstalk: float) -> Array:
     n = np.array([point.accelerators / base.accelerators for point in points])
     logarithms: Array = np.log(n / (1 + serial * (n - 1) + crosstalk * n * (n - 1)))
     return logarithms
 
 
-def _fitted(
-    observed: Sequence[Point], serial: Array, crosstalk: Array
-) -> tuple[float, float, float]:
+def _fitted(observed: Sequence[Run], serial: Array, crosstalk: Array) -> tuple[float, float, float]:
     n = np.array([point.accelerators / observed[0].accelerators for point in observed])
     shape = np.log(n) - np.log(1 + serial[:, None] * (n - 1) + crosstalk[:, None] * n * (n - 1))
     left = np.log([_rate(point) for point in observed]) - shape

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.planning.answers import from_nothing
 from benchmarks.planning.questions import GOALS, Question
-from benchmarks.planning.rows import Curve, Point
+from benchmarks.planning.rows import Curve
 from benchmarks.planning.step_arrays import (
     Array,
     Flat,
@@ -26,6 +26,7 @@ from benchmarks.planning.step_arrays import (
     spreads,
     start_of,
 )
+from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.parameters import SCHEMA, Parameters, parameters_from
 from trainshed.planning.scaling.reach import Extrapolation
@@ -103,8 +104,14 @@ EXAMPLE = Curve(
     ),
     host=HostKind(per_host=8, inside_bytes=80e9, network="rdma", network_gbps=50),
     points=(
-        Point(accelerators=8, hosts=1, batch=32, step_s=0.232),
-        Point(accelerators=256, hosts=32, batch=32, step_s=0.232 / 0.9),
+        Run(kind=RunKind.JOB, accelerators=8, batch_per_accelerator=32, step_s=0.232),
+        Run(
+            kind=RunKind.JOB,
+            accelerators=256,
+            hosts=32,
+            batch_per_accelerator=32,
+            step_s=0.232 / 0.9,
+        ),
     ),
     unprinted=False,
 )
@@ -201,13 +208,11 @@ def reach_from_nothing(curves: Sequence[Curve], tables: Tables) -> dict[str, lis
     """The same for predictions without any measurement."""
     plain = replace(as_parameters(tables), reach={Extrapolation.PUBLISHED: (-1.0, 1.0)})
     fits = {curve.system: plain for curve in curves}
-    missed = [
-        (
-            answer.curve.system,
-            math.log(answer.point.step_s / answer.step_s) / math.log(answer.high_s / answer.step_s),
-        )
-        for answer in from_nothing(curves, fits, curves)
-    ]
+    missed = []
+    for answer in from_nothing(curves, fits, curves):
+        step_s = answer.step_s
+        off = math.log(answer.point.step_s / step_s.point) / math.log(step_s.high / step_s.point)
+        missed.append((answer.curve.system, off))
     return {Extrapolation.PUBLISHED.value: _ends(missed)}
 
 

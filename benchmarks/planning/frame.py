@@ -1,12 +1,13 @@
 """The parts of the planner's goals: rows, errors, values beside limits and baselines."""
 
-import statistics
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from benchmarks.harness import ROOT, Goal, at_most, tell
 from trainshed.planning.scaling.tables import Tables, read
@@ -16,6 +17,7 @@ PUBLISHED: Final = ROOT / "benchmarks" / "scaling"
 SLACK: Final = 1.25
 
 Row = Mapping[str, Any]
+NO_LIMITS: Final = (None, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,37 +91,24 @@ def rows_of(folder: Path) -> dict[str, list[Row]]:
     return rows
 
 
-def quantile(values: Iterable[float], share: float) -> float:
-    """With straight lines between neighbours; NaN of nothing."""
-    ordered = sorted(values)
-    if not ordered:
-        return float("nan")
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
-
-
 def spread(errors: Iterable[float]) -> tuple[float, float]:
-    """Median and 90th percentile, in per cent."""
-    values = list(errors)
-    if not values:
-        return float("nan"), float("nan")
-    return 100 * statistics.median(values), 100 * quantile(values, 0.9)
+    """Median and 90th percentile, in per cent; NaN of nothing."""
+    values = [100 * error for error in errors] or [float("nan")]
+    median, high = np.quantile(values, (0.5, 0.9)).tolist()
+    return median, high
 
 
 def errors_line(
     name: str,
-    misses: Sequence[Miss],
-    goal: tuple[float, float] | None = None,
+    errors: Sequence[float],
+    limits: tuple[float | None, float | None] = NO_LIMITS,
     baselines: Mapping[str, Sequence[float]] | None = None,
 ) -> Line:
-    """Median and 90th percentile of errors beside their goals, and the same of the baselines."""
-    median, high = spread(miss.error for miss in misses)
-    of_median, of_high = goal or (None, None)
+    """Median and 90th percentile of errors beside their limits, and the same of the baselines."""
+    median, high = spread(errors)
     return Line(
         name=name,
-        count=len(misses),
-        goals=(at_most("median", median, of_median, "%"), at_most("p90", high, of_high, "%")),
+        count=len(errors),
+        goals=(at_most("median", median, limits[0], "%"), at_most("p90", high, limits[1], "%")),
         baselines={peer: spread(errors) for peer, errors in (baselines or {}).items()},
     )

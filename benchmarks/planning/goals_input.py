@@ -31,7 +31,9 @@ def input_bound(data: Data) -> Outcome:
         foreseen += [(_is_foreseen(pair, rate), _is_slow(pair)) for pair in pairs]
     peers = {"plain minimum": plain}
     lines = [
-        errors_line("real data from synthetic and R_in", misses, (1.9, 8.5), peers),
+        errors_line(
+            "real data from synthetic and R_in", [m.error for m in misses], (1.9, 8.5), peers
+        ),
         _detection("input-bound, from timed steps: recall, precision", timed, (0.95, 0.90)),
         _detection("input-bound, from R_in alone", foreseen, (None, None)),
     ]
@@ -47,7 +49,7 @@ def _miss(pair: Row, input_per_s: float) -> Miss:
 
 
 def _is_slow(pair: Row) -> bool:
-    return pair["real"] < _SLOW * pair["synthetic"]
+    return bool(pair["real"] < _SLOW * pair["synthetic"])
 
 
 def _is_seen(pair: Row) -> bool:

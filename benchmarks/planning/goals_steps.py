@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.harness import at_least, at_most
 from benchmarks.planning.answers import Answer, from_nothing, on_models, on_systems
 from benchmarks.planning.baselines import NAMES
-from benchmarks.planning.frame import Line
+from benchmarks.planning.frame import NO_LIMITS, Line, errors_line, spread
 from benchmarks.planning.left_out import GROUPS, fit_without_each
 from benchmarks.planning.questions import GOALS, questions
 from benchmarks.planning.rows import by_model, by_system, curves
@@ -87,35 +87,26 @@ def _accuracy(goal: str, answers: Sequence[Answer]) -> Iterator[Line]:
     of_goal = [answer for answer in answers if answer.goal == goal]
     if not of_goal:
         return
-    yield _errors("all", of_goal, GOALS[goal])
+    yield _errors_line("all", of_goal, GOALS[goal])
     families: dict[str, list[Answer]] = defaultdict(list)
     for answer in of_goal:
         families[answer.curve.family].append(answer)
     for family, of_family in sorted(families.items()):
-        limits = _FAMILIES.get(family) if goal == "G7" else None
-        yield _errors(family, of_family, limits, against_best=goal == "G1")
+        limits = _FAMILIES.get(family, NO_LIMITS) if goal == "G7" else NO_LIMITS
+        yield _errors_line(family, of_family, limits, against_best=goal == "G1")
 
 
-def _errors(
+def _errors_line(
     name: str,
     answers: Sequence[Answer],
-    limits: tuple[float, float] | None,
+    limits: tuple[float | None, float | None],
     *,
     against_best: bool = False,
 ) -> Line:
-    median, tail = _quantiles([answer.error for answer in answers])
-    errors_of_peers = {name: _quantiles([a.baselines[name] for a in answers]) for name in NAMES}
-    of_median, of_tail = limits or (None, None)
+    peers = {name: [abs(answer.baselines[name]) for answer in answers] for name in NAMES}
     if against_best:
-        of_median = _TENTH * min(errors[0] for errors in errors_of_peers.values())
-    goals = at_most("median", median, of_median, "%"), at_most("p90", tail, of_tail, "%")
-    return Line(name=name, count=len(answers), goals=goals, baselines=errors_of_peers)
-
-
-def _quantiles(errors: Sequence[float]) -> tuple[float, float]:
-    """Median and 90th percentile of absolute errors, per cent."""
-    median, tail = np.quantile(100 * np.abs(errors), (0.5, 0.9)).tolist()
-    return median, tail
+        limits = _TENTH * min(spread(errors)[0] for errors in peers.values()), limits[1]
+    return errors_line(name, [abs(answer.error) for answer in answers], limits, peers)
 
 
 def _coverage(answers: Sequence[Answer]) -> Iterator[Line]:
@@ -125,7 +116,7 @@ def _coverage(answers: Sequence[Answer]) -> Iterator[Line]:
             classes[answer.reach].append(answer)
     for reach, of_class in sorted(classes.items()):
         inside = 100 * float(np.mean([answer.inside for answer in of_class]))
-        width = float(np.median([answer.high_s / answer.low_s for answer in of_class]))
+        width = float(np.median([answer.step_s.high / answer.step_s.low for answer in of_class]))
         is_judged = len(of_class) >= _CLASS
         least, most = _INSIDE if is_judged else (None, None)
         widest = _WIDTHS.get(reach) if is_judged else None
@@ -161,7 +152,8 @@ def _ordered(name: str, answers: Sequence[Answer], least: float | None) -> Line:
         if abs(apart) <= _APART:
             continue
         count += 1
-        correct = apart * (answer.efficiency(answer.step_s) - other.efficiency(other.step_s)) > 0
+        predicted = [one.efficiency(one.step_s.point) for one in (answer, other)]
+        correct = apart * (predicted[0] - predicted[1]) > 0
         right += correct
         if _disjoint(answer, other):
             claimed, claimed_right = claimed + 1, claimed_right + correct
@@ -173,13 +165,13 @@ def _ordered(name: str, answers: Sequence[Answer], least: float | None) -> Line:
 
 
 def _disjoint(a: Answer, b: Answer) -> bool:
-    ends = [(x.efficiency(x.high_s), x.efficiency(x.low_s)) for x in (a, b)]
+    ends = [(x.efficiency(x.step_s.high), x.efficiency(x.step_s.low)) for x in (a, b)]
     return ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]
 
 
 def _describe(answer: Answer) -> str:
     curve, point = answer.curve, answer.point
-    measured, predicted = (answer.efficiency(s) for s in (point.step_s, answer.step_s))
+    measured, predicted = (answer.efficiency(s) for s in (point.step_s, answer.step_s.point))
     return (
         f"{answer.goal} {100 * answer.error:+.0f} % {curve.name} "
         f"{answer.base.accelerators} -> {point.accelerators}: efficiency {measured:.2f}, "
@@ -194,7 +186,7 @@ def _why(answer: Answer) -> str:
         return "faster than most such links and hosts"
     if curve.family == "rossum":
         return "a box of consumer GPUs whose code copies through the host"
-    if point.batch < answer.base.batch:
+    if point.batch_per_accelerator < answer.base.batch_per_accelerator:
         return "the batch of an accelerator is so small that a step is mostly overhead"
     if point.hosts > answer.base.hosts:
         return "the stack uses a small part of the network"

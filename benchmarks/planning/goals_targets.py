@@ -63,7 +63,7 @@ def samples_to_target(data: Data) -> Outcome:
                 place = outer if run.batch in {batches[0], batches[-1]} else inner
                 place.append(_left_out(name, run, rest))
     lines = [
-        errors_line(label, [m for m, *_ in misses], goal, _peers(misses))
+        errors_line(label, [m.error for m, *_ in misses], goal, _peers(misses))
         for label, misses, goal in (
             ("samples to target, an inner batch", inner, (4.5, 18.0)),
             ("samples to target, an outermost batch", outer, (6.5, 18.0)),

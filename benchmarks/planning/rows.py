@@ -4,15 +4,16 @@ A curve whose source prints no batch, or prints it in another unit than the rate
 it gets one from its gradient's size (``unprinted``), and nothing else is taken from that figure.
 """
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
+from typing import Final
 
 from benchmarks.planning.frame import PUBLISHED, tables_of
 from trainshed.planning.scaling.calibration import Run, RunKind
-from trainshed.planning.scaling.cluster import Cluster, HostKind
+from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.measured import host_of, training_of
 from trainshed.planning.scaling.tables import Series, Tables
 from trainshed.planning.scaling.training import Training
@@ -26,33 +27,6 @@ _SEQUENCE = {"torchtitan": 8192}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
-    """One measured count of a curve."""
-
-    accelerators: int
-    hosts: int
-    batch: float
-    step_s: float
-    micro_batches: int = 1
-
-    def run(self) -> Run:
-        """As a short run."""
-        return Run(
-            kind=RunKind.JOB,
-            accelerators=self.accelerators,
-            hosts=self.hosts,
-            batch_per_accelerator=self.batch,
-            micro_batches=self.micro_batches,
-            step_s=self.step_s,
-            steps=100,
-        )
-
-    def cluster(self, host: HostKind) -> Cluster:
-        """The system that it ran on."""
-        return Cluster(host=host, accelerators=self.accelerators, hosts=self.hosts)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Curve:
     """One job on one system at several counts."""
 
@@ -61,7 +35,8 @@ class Curve:
     system: str
     training: Training
     host: HostKind
-    points: tuple[Point, ...]
+    points: tuple[Run, ...]
+    """Each count as a short run."""
     unprinted: bool
     """Its steps are in units of an unknown length."""
 
@@ -76,14 +51,9 @@ class Curve:
         return replace(self, points=points)
 
 
-def by_system(curve: Curve) -> str:
-    """Return the system of a curve."""
-    return curve.system
-
-
-def by_model(curve: Curve) -> str:
-    """Return the model of a curve."""
-    return curve.training.model
+#: By these the goals leave curves out of fits.
+by_system: Final = attrgetter("system")
+by_model: Final = attrgetter("training.model")
 
 
 def curves(folder: Path = PUBLISHED) -> list[Curve]:
@@ -105,10 +75,11 @@ def _curve(series: Series, tables: Tables) -> Curve:
     if training is None:
         raise ValueError(f"{series.id}: there is no strategy {series.strategy}")
     points = tuple(
-        Point(
+        Run(
+            kind=RunKind.JOB,
             accelerators=one.accelerators,
             hosts=one.hosts,
-            batch=one.batch,
+            batch_per_accelerator=one.batch,
             step_s=one.accelerators * one.batch / one.throughput,
             micro_batches=accumulated.get(one.accelerators, 1),
         )
@@ -147,8 +118,3 @@ def _noted_batches(note: str) -> Iterator[tuple[int, int, int]]:
     """Yield count, samples of a micro batch, and micro batches, where a note has them."""
     for count, micro, times in re.findall(r"(\d+):(\d+)x(\d+)", note):
         yield int(count), int(micro), int(times)
-
-
-def doublings(point: Point) -> tuple[float, float]:
-    """Inside a host, and of hosts."""
-    return math.log2(max(1.0, point.accelerators / point.hosts)), math.log2(point.hosts)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.planning.questions import Question
-from benchmarks.planning.rows import Curve, doublings
-from trainshed.planning.scaling.fitting import UNKNOWNS, far_fixed_part
+from benchmarks.planning.rows import Curve
+from trainshed.planning.scaling.fitting import UNKNOWNS, doublings_of, far_fixed_part
 from trainshed.planning.scaling.rates import at_batch, network_bytes
 from trainshed.planning.scaling.step import Rates, parts_of
 from trainshed.planning.scaling.training import Strategy
@@ -55,7 +55,9 @@ def arrays_of(curves: Sequence[Curve], questions: Sequence[Question]) -> Arrays:
 
 def _far(curves: Sequence[Curve], question: Question) -> float:
     points = [curves[question.curve].points[i] for i in question.observed]
-    return far_fixed_part([(point.accelerators, point.step_s / point.batch) for point in points])
+    return far_fixed_part(
+        [(run.accelerators, run.step_s / run.batch_per_accelerator) for run in points]
+    )
 
 
 def _row(curve: Curve) -> tuple[dict[str, list[float]], dict[str, float]]:
@@ -84,8 +86,8 @@ def _row(curve: Curve) -> tuple[dict[str, list[float]], dict[str, float]]:
 def _point(curve: Curve, i: int) -> dict[str, float]:
     point, training = curve.points[i], curve.training
     cluster, link = point.cluster(curve.host), network_bytes(curve.host)
-    inside, hosts = doublings(point)
-    at_point = at_batch(training, point.run().batch)
+    inside, hosts = doublings_of(point)
+    at_point = at_batch(training, point.batch)
 
     def alone(flat: float = 0.0, **rates: float) -> tuple[float, float]:
         parts = parts_of(at_point, cluster, _endless(flat, **rates), 1.0)
@@ -95,7 +97,7 @@ def _point(curve: Curve, i: int) -> dict[str, float]:
     sums = training.strategy is Strategy.ALLREDUCE_CPU
     return {
         "step": math.log(point.step_s / curve.points[0].step_s),
-        "ratio": point.batch / training.batch_per_accelerator,
+        "ratio": point.batch_per_accelerator / training.batch_per_accelerator,
         "micro": float(point.micro_batches),
         "times": point.micro_batches / training.micro_batches,
         "more": point.accelerators - 1.0,

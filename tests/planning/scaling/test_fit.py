@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainshed.planning.scaling.parameters import parameters
+from trainshed.planning.scaling.prediction import Interval
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "src/trainshed/planning/data/scaling_fit.toml"
@@ -43,7 +44,7 @@ def kind_of_curve(curve):
     return (
         *(training.strategy, training.data, training.precision, curve.unprinted, host.network),
         *(host.inside_bytes > 24e9, 0 < host.network_bytes < 1.5e8),
-        *(len({point.batch for point in curve.points}), curve.points[-1].micro_batches),
+        *(len({point.batch.samples for point in curve.points}), curve.points[-1].micro_batches),
     )
 
 
@@ -76,7 +77,7 @@ def test_points_that_are_asked_change_no_answer(benchmark):
     poisoned = [wrong(curve) for curve in curves]
     fits = {curve.system: parameters() for curve in curves}
     steps = [
-        [answer.step_s for answer in answers.on_systems(measured, first, fits, curves)]
+        [answer.step_s.point for answer in answers.on_systems(measured, first, fits, curves)]
         for measured in (curves, poisoned)
         for first in [[q for q in planning_questions.questions(curves) if q.goal == "G7"]]
     ]
@@ -89,8 +90,20 @@ def test_an_order_that_is_never_claimed_is_not_judged(benchmark):
     fits = {curve.training.model: parameters() for curve in curves}
     firsts = [q for q in benchmark("questions").questions(curves) if q.goal == "G7"]
     of_models = list(answers.on_models(curves, firsts, fits, curves))
-    sure = [replace(answer, low_s=answer.step_s, high_s=answer.step_s) for answer in of_models]
-    unsure = [replace(answer, low_s=1e-9, high_s=1e9) for answer in of_models]
+    sure, unsure = (
+        [
+            replace(
+                answer,
+                step_s=Interval(
+                    low=answer.step_s.point / width,
+                    point=answer.step_s.point,
+                    high=answer.step_s.point * width,
+                ),
+            )
+            for answer in of_models
+        ]
+        for width in (1, 1e9)
+    )
     claimed, unclaimed = (
         [line for goal, line in goals.lines_of(some) if goal == "G12"] for some in (sure, unsure)
     )
@@ -138,7 +151,9 @@ def test_arrays_say_what_the_planner_says(benchmark):
             answer = next(expected)
             off.append(abs(math.log1p(answer.error) - row[i]))
             low = parameters().reach.get(answer.reach, (-1.3, 0))[0]
-            wider.append(abs(math.log(answer.low_s / answer.step_s) / (low * spread[i]) - 1))
+            wider.append(
+                abs(math.log(answer.step_s.low / answer.step_s.point) / (low * spread[i]) - 1)
+            )
     # an unknown that ends where an equation has a bend has no derivative there: 5 of 299 points
     assert nearly_all(off) < 1e-3
     assert max(off) < 6e-3
