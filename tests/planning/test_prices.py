@@ -7,7 +7,8 @@ import pytest
 from trainshed.catalog import machines
 from trainshed.catalog import rows as catalog_rows
 from trainshed.model.faults import UsageFault
-from trainshed.planning.prices import Interruptions, Machines, PriceList, own_prices
+from trainshed.planning.plan_request import PlanRequest
+from trainshed.planning.prices import Machines, PriceList, delay_factor, own_prices
 
 V100 = Machines(count=2, machine_type="n1-standard-32", accelerator="NVIDIA_TESLA_V100",
                 accelerators=8)  # fmt: skip
@@ -142,6 +143,7 @@ def test_a_day_may_be_a_date_of_toml_or_a_text():
 
 
 def test_interruptions_cost_half_of_what_lies_between_checkpoints_and_the_restart():
-    interruptions = Interruptions(per_machine_hour=0.1, checkpoint_every_s=1800, restart_s=300)
-    assert interruptions.times(1) == pytest.approx(1 / (1 - 0.1 * 1200 / 3600))
-    assert interruptions.times(30) == math.inf
+    spot = PlanRequest(spot=0.1, checkpoint_every=1800.0, restart=300.0)
+    assert delay_factor(spot, 1) == pytest.approx(1 / (1 - 0.1 * 1200 / 3600))
+    assert delay_factor(spot, 30) == math.inf
+    assert delay_factor(PlanRequest(), 30) == 1

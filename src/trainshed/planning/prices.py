@@ -161,31 +161,14 @@ def _short_name(enum_name: str) -> str:
     return next(names, enum_name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interruptions:
-    """The rate of interruptions of spot machines, and their cost."""
+def delay_factor(request: PlanRequest, machines: int) -> float:
+    """Return how many times as long a job takes on spot machines; infinite if it would never end.
 
-    per_machine_hour: float
-    checkpoint_every_s: float
-    """Seconds between two checkpoints of the job; an interruption loses half of them on average."""
-    restart_s: float
-
-    @classmethod
-    def of(cls, request: PlanRequest) -> "Interruptions | None":
-        """Return the interruptions of a request; None without spot machines."""
-        if not request.spot:
-            return None
-        return cls(
-            per_machine_hour=request.spot,
-            checkpoint_every_s=request.checkpoint_every,
-            restart_s=request.restart,
-        )
-
-    def times(self, machines: int) -> float:
-        """Return how many times as long a job takes; infinite if it would never end."""
-        lost_s = self.checkpoint_every_s / 2 + self.restart_s
-        share = machines * self.per_machine_hour * lost_s / 3600
-        return 1 / (1 - share) if share < 1 else math.inf
+    1 on other machines.  An interruption loses half of the time between two checkpoints on average.
+    """
+    lost_s = request.checkpoint_every / 2 + request.restart
+    share = machines * (request.spot or 0.0) * lost_s / 3600
+    return 1 / (1 - share) if share < 1 else math.inf
 
 
 def own_prices(text: str, source: str) -> OwnPrices:

@@ -12,7 +12,7 @@ from trainshed.planning.measured_hosts import is_same
 from trainshed.planning.memory import MemoryUse
 from trainshed.planning.mixed_hosts import HostShare, predict_mixed
 from trainshed.planning.plan_request import PlanRequest
-from trainshed.planning.prices import HourPrice, Interruptions, Machines, PriceList
+from trainshed.planning.prices import HourPrice, Machines, PriceList, delay_factor
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster
 from trainshed.planning.scaling.fitting import timed
@@ -178,9 +178,8 @@ def weigh(
     if what_if.ends:
         return _span([weigh(end, request, work, prices) for end in what_if.ends], what_if)
     answer = _answer(what_if)
-    interruptions = Interruptions.of(request)
     machines = sum(group.count for group in what_if.machines)
-    longer = interruptions.times(machines) if interruptions else 1.0
+    longer = delay_factor(request, machines)
     if longer == math.inf:
         answer = NoPrediction(
             field="spot",
