@@ -6,21 +6,11 @@ slow and with fast links.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.what_ifs import ClusterOption
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownMark:
-    """A recommendation that depends on unknown links."""
-
-    name: str
-    slow: ClusterOption
-    """The option that would be recommended with slow links."""
-    fast: ClusterOption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +23,8 @@ class OptionMarks:
     """The largest option whose last doubling of price still gains enough throughput."""
     meets: ClusterOption | None = None
     """The cheapest option within deadline and budget; None without limits or such an option."""
-    unknown: tuple[UnknownMark, ...] = ()
+    unknown: Mapping[str, Sequence[ClusterOption]] = field(default_factory=dict)
+    """For recommendations that depend on unknown links: the options with slow and fast ones."""
 
     def of(self, option: ClusterOption) -> tuple[str, ...]:
         """Return the marks of an option."""
@@ -46,18 +37,19 @@ def marks_of(options: Sequence[ClusterOption], request: PlanRequest) -> OptionMa
     """Return the recommended options, and the recommendations that depend on unknown links."""
     if not are_comparable(options):
         return OptionMarks()
-    without_range = _marks_of([option for option in options if not option.ends], request)
-    if not any(option.ends for option in options):
-        return without_range
+    known = [option for option in options if not option.ends]
     slow, fast = (_marks_at(options, end, request) for end in (0, 1))
-    sure, unknown = {}, []
-    for name in ("fastest", "cheapest", "knee"):
-        at_slow, at_fast = getattr(slow, name), getattr(fast, name)
-        if at_slow is at_fast and (at_slow is None or not at_slow.ends):
-            sure[name] = at_slow
-        else:
-            unknown.append(UnknownMark(name=name, slow=at_slow, fast=at_fast))
-    return OptionMarks(**sure, meets=without_range.meets, unknown=tuple(unknown))
+    sure = {
+        name: option
+        for name, option in slow.items()
+        if option is fast[name] and not (option and option.ends)
+    }
+    unknown = {
+        name: tuple(filter(None, (option, fast[name])))
+        for name, option in slow.items()
+        if name not in sure
+    }
+    return OptionMarks(**sure, meets=_find_meeting(known, request), unknown=unknown)
 
 
 def are_comparable(options: Sequence[ClusterOption]) -> bool:
@@ -67,34 +59,27 @@ def are_comparable(options: Sequence[ClusterOption]) -> bool:
     return not is_relative or len({option.cluster.host.accelerator for option in predicted}) <= 1
 
 
-def _marks_at(options: Sequence[ClusterOption], end: int, request: PlanRequest) -> OptionMarks:
-    """Return the options that would be recommended with slow (0) or with fast links (1)."""
+def _marks_at(
+    options: Sequence[ClusterOption], end: int, request: PlanRequest
+) -> dict[str, ClusterOption | None]:
+    """Return by name the options that would be recommended with slow (0) or with fast links (1)."""
     at_end = [option.ends[end] if option.ends else option for option in options]
-    marks = _marks_of(at_end, request)
-
-    def option_of(marked: ClusterOption | None) -> ClusterOption | None:
-        pairs = zip(options, at_end, strict=True)
-        return next((option for option, same in pairs if same is marked), None)
-
-    return OptionMarks(
-        fastest=option_of(marks.fastest),
-        cheapest=option_of(marks.cheapest),
-        knee=option_of(marks.knee),
-    )
-
-
-def _marks_of(options: Sequence[ClusterOption], request: PlanRequest) -> OptionMarks:
-    predicted = [option for option in options if option.prediction]
+    origins = {id(same): option for option, same in zip(options, at_end, strict=True)}
+    predicted = [option for option in at_end if option.prediction]
     comparables = sorted(comparable(predicted), key=_size)
-    meeting = [option for option in predicted if request.has_limits and meets(request, option)]
-    return OptionMarks(
-        fastest=_fastest(
-            sorted(predicted, key=_size if len(comparables) == len(predicted) else _machines)
-        ),
-        cheapest=_cheapest(comparables),
-        knee=_knee(comparables, request.worth),
-        meets=min(comparable(meeting), key=_spent, default=None),
-    )
+    is_priced = len(comparables) == len(predicted)
+    marks = {
+        "fastest": _fastest(sorted(predicted, key=_size if is_priced else _machines)),
+        "cheapest": _cheapest(comparables),
+        "knee": _knee(comparables, request.worth),
+    }
+    return {name: marked and origins[id(marked)] for name, marked in marks.items()}
+
+
+def _find_meeting(options: Sequence[ClusterOption], request: PlanRequest) -> ClusterOption | None:
+    """Return the cheapest option that keeps the limits; None without limits."""
+    meeting = [option for option in options if request.has_limits and meets(request, option)]
+    return min(comparable(meeting), key=_spent, default=None)
 
 
 def meets(request: PlanRequest, option: ClusterOption) -> bool:

@@ -6,12 +6,11 @@ would make it 13.0 times for 4 USD more``
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from trainshed.model.texts import count_noun
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.links import FAST_GBPS, SLOW_GBPS, measure_links
-from trainshed.planning.marks import UnknownMark
 from trainshed.planning.next_command import measure_command, next_command
 from trainshed.planning.scaling.prediction import Interval, NoPrediction, Prediction
 from trainshed.planning.what_ifs import ClusterOption
@@ -238,12 +237,11 @@ def recommendations(plan: JobPlan) -> Iterator[str]:
     """Yield a line for each recommended option."""
     marks = plan.marks
     named = {"fastest": marks.fastest, "cheapest": marks.cheapest, "knee": marks.knee}
-    unknown = {mark.name: mark for mark in marks.unknown}
     for name, option in named.items():
         if option:
             yield f"{name:<9} {_name_cluster(plan, option)}"
-        elif name in unknown:
-            yield f"{name:<9} {_depends(unknown[name])}"
+        elif name in marks.unknown:
+            yield f"{name:<9} {_depends(marks.unknown[name])}"
     if plan.unmarked:
         yield f"nothing is recommended: {plan.unmarked}"
     if plan.request.has_limits:
@@ -251,13 +249,12 @@ def recommendations(plan: JobPlan) -> Iterator[str]:
         yield f"{'meets it':<9} {words} ({_limits(plan)})"
 
 
-def _depends(mark: UnknownMark) -> str:
+def _depends(options: Sequence[ClusterOption]) -> str:
     """Say which options would be recommended with slow and with fast links."""
     slow, fast = (
-        noun(option.cluster.host.accelerator, option.cluster.accelerators)
-        for option in (mark.slow, mark.fast)
+        noun(option.cluster.host.accelerator, option.cluster.accelerators) for option in options
     )
-    if mark.slow is mark.fast:
+    if options[0] is options[1]:
         return (
             f"not known without the links between hosts: {slow}, if they have {SLOW_GBPS:g} to "
             f"{FAST_GBPS:g} Gbit/s"

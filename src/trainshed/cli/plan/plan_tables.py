@@ -151,14 +151,12 @@ def as_json(
         "own": _index(plan, plan.own),
         "reducers": forecast.numbers if forecast else None,
         "marks": {
-            "fastest": _index(plan, plan.marks.fastest),
-            "cheapest": _index(plan, plan.marks.cheapest),
-            "knee": _index(plan, plan.marks.knee),
-            "meets": _index(plan, plan.marks.meets),
+            name: _index(plan, getattr(plan.marks, name))
+            for name in ("fastest", "cheapest", "knee", "meets")
         },
         "unknown_marks": {
-            mark.name: {"slow": _index(plan, mark.slow), "fast": _index(plan, mark.fast)}
-            for mark in plan.marks.unknown
+            name: {"slow": _index(plan, slow), "fast": _index(plan, fast)}
+            for name, (slow, fast) in plan.marks.unknown.items()
         },
         "options": [_option(plan, option) for option in plan.options],
     }
@@ -169,39 +167,23 @@ def refused_json(refused: NoPrediction) -> dict[str, Any]:
     return {"text": refused.message, "refused": refusal(refused), "options": []}
 
 
-def refusal(refused: NoPrediction | None) -> dict[str, str] | None:
+def refusal(refused: NoPrediction | None) -> dict[str, Any] | None:
     """Return the field, the reason and the accepted values as JSON."""
-    if refused is None:
-        return None
-    return {
-        "field": refused.field,
-        "message": refused.message,
-        "accepted": refused.accepted,
-    }
+    return refused and _pick(refused, "field", "message", "accepted")
+
+
+def _pick(value: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
 
 
 def provenance(calibration: Calibration) -> dict[str, Any]:
     """Return how a calibration was measured."""
+    counts = ("accelerators", "hosts", "steps", "step_s", "noisy")
     return {
-        "model": calibration.training.model,
-        "stack": calibration.training.stack,
-        "strategy": calibration.training.strategy.value,
-        "batch_per_accelerator": calibration.training.batch_per_accelerator,
-        "machine_type": calibration.host.machine_type,
-        "accelerator": calibration.host.accelerator,
-        "date": calibration.date,
-        "trainer_digest": calibration.trainer_digest,
-        "runs": [
-            {
-                "kind": run.kind.value,
-                "accelerators": run.accelerators,
-                "hosts": run.hosts,
-                "steps": run.steps,
-                "step_s": run.step_s,
-                "noisy": run.noisy,
-            }
-            for run in calibration.runs
-        ],
+        **_pick(calibration.training, "model", "stack", "strategy", "batch_per_accelerator"),
+        **_pick(calibration.host, "machine_type", "accelerator"),
+        **_pick(calibration, "date", "trainer_digest"),
+        "runs": [{"kind": run.kind.value, **_pick(run, *counts)} for run in calibration.runs],
         "residual": calibration.fitted.residual,
     }
 
@@ -214,14 +196,7 @@ def _index(plan: JobPlan, option: ClusterOption | None) -> int | None:
 
 def _prices(plan: JobPlan) -> dict[str, Any] | None:
     price = next((option.hour for option in plan.options if option.hour), None)
-    if price is None:
-        return None
-    return {
-        "currency": price.currency,
-        "dates": list(price.dates),
-        "sources": list(price.sources),
-        "spot": plan.prices.spot,
-    }
+    return price and {**_pick(price, "currency", "dates", "sources"), "spot": plan.prices.spot}
 
 
 def _option(plan: JobPlan, option: ClusterOption) -> dict[str, Any]:
