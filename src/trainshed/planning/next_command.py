@@ -20,7 +20,7 @@ _FLAGS: Final[Mapping[str, str]] = {
     "critical_batch": "",
 }
 #: The fields that a calibration determines.
-_MEASURED: Final = frozenset({"calibration", "machine_type", "gradient_bytes", "schema"})
+_MEASURED: Final = frozenset({"calibration", "gradient_bytes", "schema"})
 
 
 def next_command(refused: NoPrediction, request: PlanRequest) -> str:

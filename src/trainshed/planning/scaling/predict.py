@@ -7,7 +7,7 @@ import math
 
 from trainshed.model.texts import count_noun
 from trainshed.planning.scaling.calibration import Calibration, Run
-from trainshed.planning.scaling.cluster import Cluster, HostKind
+from trainshed.planning.scaling.cluster import Cluster
 from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.input_bound import FULL
 from trainshed.planning.scaling.parameters import parameters
@@ -40,7 +40,7 @@ def predict(
 
     ``batch`` is by default the training's; callers with many clusters make ``posterior`` once.
     """
-    refused = _refused(calibration, cluster, batch)
+    refused = _refused(calibration, cluster)
     if refused:
         return refused
     posterior = posterior or posterior_of(calibration, parameters())
@@ -87,24 +87,12 @@ def _largest(calibration: Calibration) -> tuple[int, int]:
     return max(run.accelerators for run in runs), max(run.hosts for run in runs)
 
 
-def _refused(calibration: Calibration, cluster: Cluster, batch: StepBatch) -> NoPrediction | None:
-    if not 0 <= batch.samples < math.inf:
-        return NoPrediction(
-            field="batch_per_accelerator",
-            message=f"a step must have more than 0 samples, got {batch.samples:g}",
-            accepted="a number of samples above 0",
-        )
+def _refused(calibration: Calibration, cluster: Cluster) -> NoPrediction | None:
     if "compute_s" not in calibration.fitted.values or not timed(calibration.runs):
         return NoPrediction(
             field="calibration",
             message="no step of this training was timed on these hosts",
             accepted=_MEASURE,
-        )
-    if _computes_otherwise(calibration.host, cluster.host):
-        return NoPrediction(
-            field="machine_type",
-            message=f"{calibration.host.name} was measured, not {cluster.host.name}",
-            accepted=f"{calibration.host.name}; or {_MEASURE}",
         )
     return _unknown_exchange(calibration, cluster) or _too_far(calibration, cluster)
 
@@ -122,16 +110,6 @@ def _unknown_exchange(calibration: Calibration, cluster: Cluster) -> NoPredictio
         accepted="a calibration with --params, or with runs on several hosts",
         samples_per_s=_bounds(calibration, cluster),
     )
-
-
-def _computes_otherwise(measured: HostKind, host: HostKind) -> bool:
-    """Whether the accelerator differs, or for CPUs the machine type."""
-    if measured.accelerator in {"", "CPU"}:
-        return (measured.accelerator, measured.machine_type) != (
-            host.accelerator,
-            host.machine_type,
-        )
-    return measured.accelerator != host.accelerator
 
 
 def _too_far(calibration: Calibration, cluster: Cluster) -> NoPrediction | None:
@@ -195,8 +173,6 @@ def _warnings(calibration: Calibration, cluster: Cluster) -> tuple[str, ...]:
         per_host = math.ceil(cluster.per_host)
         words = count_noun(per_host, "accelerator")
         warnings.append(f"assumes that the host can feed {words}")
-    if cluster.hosts > 1 and not cluster.host.network_gbps and _largest(calibration)[1] == 1:
-        warnings.append("the speed of the network between hosts is unknown: 10 Gbit/s are assumed")
     if _whole_variable(calibration.training, cluster):
         megabytes = calibration.training.largest * _bytes_each(calibration.training) / 1e6
         warnings.append(f"one server holds the largest variable whole: {megabytes:.0f} MB a step")
