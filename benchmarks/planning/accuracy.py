@@ -1,6 +1,6 @@
 """The accuracy of the planner's predictions: every goal beside its baselines.
 
-    python -m benchmarks planning [--short] [--goals G8,G9] [--tables DIR] [--png FILE]
+    python -m benchmarks planning [--goals G8,G9] [--tables DIR] [--png FILE]
 
 The goals of docs/sources/planner.md 11 leave rows out, fit the shipped model
 (``trainshed.planning``) to the others, and predict the rows that were left out.  With --tables the
@@ -24,18 +24,17 @@ GOALS: Final[Mapping[str, Measure]] = {
 }
 #: Predictions of steps are made once for all of these.
 STEPS: Final = ("G1", "G2", "G3", "G4", "G5", "G6", "G7", "G11", "G12", "G16")
-SHORT: Final = ("G1", "G3", "G8")
 DRY: Final = ("G8",)
 WORST: Final = 10
 
 
 def measure(args: argparse.Namespace) -> Report:
     """All goals, or those that are named."""
-    chosen = args.goals or (DRY if args.dry else SHORT if args.short else (*STEPS, *GOALS))
+    chosen = args.goals or (DRY if args.dry else (*STEPS, *GOALS))
     report, worst = Report(), list[str]()
     rows: list[tuple[str, Line]] = []
     if any(name in STEPS for name in chosen):
-        answers = goals_steps.answers_of(args.tables, short=args.short)
+        answers = goals_steps.answers_of(args.tables)
         rows += [(name, line) for name, line in goals_steps.lines_of(answers) if name in chosen]
         worst += goals_steps.worst([answer for answer in answers if answer.goal in chosen])
         if args.png and (reason := charts.draw_efficiencies(answers, args.png)):
@@ -71,7 +70,6 @@ def goal_names(text: str) -> list[str]:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Which goals, of which rows."""
-    parser.add_argument("--short", action="store_true", help=f"{', '.join(SHORT)} alone")
     parser.add_argument("--goals", help=", ".join((*STEPS, *GOALS)), type=goal_names)
     parser.add_argument("--tables", type=Path, help="rows kept elsewhere, of the same format")
     parser.add_argument("--png", type=Path, help="draw predicted against measured here")

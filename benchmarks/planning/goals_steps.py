@@ -1,9 +1,9 @@
 """Goals G1 to G7, G11 and G12 of docs/sources/planner.md 11: how well steps are predicted.
 
-The steps of a system (G6, G12: a model) are predicted by a fit without it; the short form has fewer
-such fits.  Rows of other tables, which are not in the repository, are predicted with the parameters
-of the release.  Models and systems that only such rows name are described in ``models.toml`` and
-``systems.toml`` in the folder of these tables.
+The steps of a system (G6, G12: a model) are predicted by a fit without it.  Rows of other tables,
+which are not in the repository, are predicted with the parameters of the release.  Models and
+systems that only such rows name are described in ``models.toml`` and ``systems.toml`` in the folder
+of these tables.
 """
 
 import itertools
@@ -17,14 +17,12 @@ from benchmarks.harness import at_least, at_most
 from benchmarks.planning.answers import Answer, from_nothing, on_models, on_systems
 from benchmarks.planning.baselines import NAMES
 from benchmarks.planning.frame import NO_LIMITS, Line, errors_line, spread
-from benchmarks.planning.left_out import GROUPS, fit_without_each
+from benchmarks.planning.left_out import fit_without_each
 from benchmarks.planning.questions import GOALS, questions
 from benchmarks.planning.rows import by_model, by_system, curves
 from trainshed.planning.scaling.parameters import parameters
 from trainshed.planning.scaling.reach import Extrapolation
 
-_SHORT = frozenset({"G1", "G3"})
-_SHORT_GROUPS = 3
 #: G7 by family: median and 90th percentile.
 _FAMILIES = {"tf2017": (3.5, 11.0), "torch-ddp": (3.0, 5.0), "horovod2017": (13.0, 50.0)}
 _INSIDE = (75.0, 88.0)
@@ -46,9 +44,9 @@ def lines_of(answers: Sequence[Answer]) -> Iterator[tuple[str, Line]]:
         yield "G12", line
 
 
-def answers_of(tables: Path | None = None, *, short: bool = False) -> list[Answer]:
+def answers_of(tables: Path | None = None) -> list[Answer]:
     """Predict all steps; ``tables`` is a folder with tables outside the repository."""
-    return _kept_back(tables) if tables else _left_out(short=short)
+    return _kept_back(tables) if tables else _left_out()
 
 
 def worst(answers: Sequence[Answer], count: int = 10) -> list[str]:
@@ -59,17 +57,16 @@ def worst(answers: Sequence[Answer], count: int = 10) -> list[str]:
     return [_describe(answer) for answer in itertools.islice(by_curve.values(), count)]
 
 
-def _left_out(*, short: bool) -> list[Answer]:
+def _left_out() -> list[Answer]:
     every = curves()
-    selected = [q for q in questions(every) if not short or q.goal in _SHORT]
-    groups = _SHORT_GROUPS if short else GROUPS
-    fits = fit_without_each(every, by_system, groups)
-    answers = list(on_systems(every, selected, fits))
-    if not short:
-        answers += from_nothing(every, fits)
-        of_models = [question for question in selected if question.goal == "G7"]
-        answers += on_models(every, of_models, fit_without_each(every, by_model, groups))
-    return answers
+    selected = questions(every)
+    fits = fit_without_each(every, by_system)
+    of_models = [question for question in selected if question.goal == "G7"]
+    return [
+        *on_systems(every, selected, fits),
+        *from_nothing(every, fits),
+        *on_models(every, of_models, fit_without_each(every, by_model)),
+    ]
 
 
 def _kept_back(tables: Path) -> list[Answer]:

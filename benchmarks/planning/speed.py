@@ -3,9 +3,9 @@
     python -m benchmarks planning-speed [--times 7] [--skip-calibration]
 
 A plan of twelve what-ifs is compared with Python's own start; the runs A, B and C of the digits
-trainer are timed whole; ``trainshed --help`` must not import the planner; and of the server's
-imports the planner's own are counted, each in a process of its own.  Of a submit that part is timed
-that hands the job over for its note; notes rest a hundred times as long as they work.
+trainer are timed whole; and of the server's imports the planner's own are counted, each in a
+process of its own.  Of a submit that part is timed that hands the job over for its note; notes rest
+a hundred times as long as they work.
 """
 
 import argparse
@@ -61,10 +61,8 @@ print(*(name for name in sys.modules if sys.modules[name] is not None))
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """Plans, help, server, submit, and unless left out a calibration."""
-    report = Report(
-        goals=[plans(args.times), help_imports(), server(args.times), submit(args.submits)]
-    )
+    """Plans, server, submit, and unless left out a calibration."""
+    report = Report(goals=[plans(args.times), server(args.times), submit(args.submits)])
     if args.skip_calibration or args.dry:
         report.left_out["runs A, B and C"] = "a minute's work" if args.dry else "as asked"
     else:
@@ -117,14 +115,6 @@ def said(code: str) -> str:
     """Return the output of a Python program."""
     argv = [sys.executable, "-c", code]
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-
-
-def help_imports() -> Goal:
-    """Modules of planning.scaling that ``trainshed --help`` imports."""
-    argv = [sys.executable, "-X", "importtime", TRAINSHED, "--help"]
-    done = subprocess.run(argv, check=True, capture_output=True, text=True)
-    count = sum("trainshed.planning.scaling" in line for line in done.stderr.splitlines())
-    return at_most("modules of the planner behind --help", count, 0, "modules")
 
 
 def server(times: int) -> Goal:
