@@ -13,11 +13,13 @@ print("began", flush=True)
 while not os.path.exists({file!r}):
     time.sleep(0.05)
 """
-#: Prints the replica's node, which its cgroup names, and the GPUs that it sees.
+#: Prints the replica's node, which a process above it has from Slurm, and the GPUs that it sees.
 WHERE = """\
 import os, re
-node = re.search("slurm_([^/]+)/", open("/proc/self/cgroup").read())[1]
-print("at", node, os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
+pid, name = os.getpid(), "SLURMD_NODENAME"
+while not (node := re.search(f"\\0{name}=([^\\0]+)", open(f"/proc/{pid}/environ").read())):
+    pid = re.search("PPid:\\s+([0-9]+)", open(f"/proc/{pid}/status").read())[1]
+print("at", node[1], os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
 """
 SMALL, WHOLE_NODE = "n1-standard-4", "n1-standard-16"
 
