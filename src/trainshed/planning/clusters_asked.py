@@ -16,8 +16,6 @@ from trainshed.planning.prices import Machines
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import timed
-from trainshed.planning.scaling.parameters import parameters
-from trainshed.planning.scaling.posterior import Posterior, posterior
 from trainshed.planning.scaling.predict import smallest
 from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.training import StepBatch, divide_batch
@@ -131,18 +129,15 @@ class _Measurements:
     def __init__(self, calibrations: Sequence[Calibration], request: PlanRequest) -> None:
         self._calibrations = calibrations
         self._request = request
-        self._links: dict[HostKind, list[tuple[HostLinks, Posterior | None]]] = {}
+        self._links: dict[HostKind, HostLinks] = {}
 
-    def find(self, kind: HostKind) -> list[tuple[HostLinks, Posterior | None]]:
-        """Return a kind of host with its calibration and links; then with slow and fast ones."""
+    def find(self, kind: HostKind) -> HostLinks:
+        """Return a kind of host with its calibration and links."""
         if kind not in self._links:
-            calibration = on_host(self._calibrations, kind)
-            links = HostLinks(host=kind)
+            calibration, links = on_host(self._calibrations, kind), HostLinks(host=kind)
             if calibration:
                 links = links_of(calibration, kind, self._request)
-            self._links[kind] = [
-                (one, _make_posterior(one.calibration)) for one in (links, *links.ends)
-            ]
+            self._links[kind] = links
         return self._links[kind]
 
     def refuse(self, kind: HostKind) -> NoPrediction | None:
@@ -150,9 +145,7 @@ class _Measurements:
         return refuse_host(self._calibrations, kind)
 
 
-def _at_end(
-    job: PlannedJob, what_if: WhatIf, end: HostLinks, posterior: Posterior | None
-) -> WhatIf:
+def _at_end(job: PlannedJob, what_if: WhatIf, end: HostLinks) -> WhatIf:
     """Return the cluster with links of one rate."""
     cluster = replace(what_if.cluster, host=end.host)
     nominal = what_if.cluster.host.network_gbps or job.host.network_gbps
@@ -165,8 +158,7 @@ def _at_end(
     return replace(
         what_if,
         cluster=cluster,
-        calibration=end.calibration,
-        posterior=posterior,
+        links=end,
         ends=(),
         efficiency_max=_limit_efficiency(end.calibration, what_if.batch),
     )
@@ -199,12 +191,6 @@ def _memory(request: PlanRequest, what_if: WhatIf, available: float) -> MemoryUs
     return memory_use(what_if.calibration, what_if.cluster, what_if.batch, available)
 
 
-def _make_posterior(calibration: Calibration | None) -> Posterior | None:
-    if calibration is None or "compute_s" not in calibration.fitted.values:
-        return None
-    return posterior(calibration, parameters())
-
-
 def _what_if(
     job: PlannedJob,
     request: PlanRequest,
@@ -212,7 +198,7 @@ def _what_if(
     layout: Layout,
     unfit: NoPrediction | None = None,
 ) -> WhatIf:
-    (links, host_posterior), *ends = measurements.find(layout.host)
+    links = measurements.find(layout.host)
     calibration, crosses = links.calibration, layout.hosts > 1
     servers = job.server_count(request)
     reducers = request.reducers or 0
@@ -229,8 +215,7 @@ def _what_if(
     what_if = WhatIf(
         cluster=cluster,
         machines=_machines(job, cluster),
-        calibration=calibration,
-        posterior=host_posterior,
+        links=links,
         batch=batch,
         efficiency_max=_limit_efficiency(calibration, batch)
         if calibration and calibration.is_published
@@ -242,7 +227,7 @@ def _what_if(
     refused = what_if.refused or (None if calibration else measurements.refuse(layout.host))
     unknown = (memory.refused if memory else None) or (links.refused if crosses else None)
     what_if = replace(what_if, memory=memory, refused=refused or unknown)
-    at_ends = (_at_end(job, what_if, *end) for end in ends if crosses)
+    at_ends = (_at_end(job, what_if, end) for end in links.ends if crosses)
     return replace(what_if, ends=tuple(at_ends))
 
 
@@ -309,8 +294,5 @@ def _add_reducers(job: PlannedJob, what_if: WhatIf, count: int) -> WhatIf:
     cluster = replace(what_if.cluster, reducers=count, reducer_gbps=job.reducers.gbps)
     machines = _machines(job, cluster)
     reduced = replace(what_if, cluster=cluster, machines=machines, is_own=False)
-    ends = (
-        (HostLinks(host=end.cluster.host, calibration=end.calibration), end.posterior)
-        for end in what_if.ends
-    )
-    return replace(reduced, ends=tuple(_at_end(job, reduced, *end) for end in ends))
+    ends = (_at_end(job, reduced, end.links) for end in what_if.ends)
+    return replace(reduced, ends=tuple(ends))

@@ -30,7 +30,6 @@ class Links:
     """The rate of all reducers together; 0 without any."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for rates that would give no finite time."""
         if self.workers < 1 or not 0 < self.worker_gbps < math.inf:
             raise ValueError(f"an exchange needs workers with links above 0 Gbit/s, got {self}")
         if not 0 <= self.reducers_gbps < math.inf:

@@ -8,6 +8,7 @@ Of unknown links the planner evaluates a slow and a fast one, in place of a sing
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 from trainshed.catalog.machines import egress_gbps, known_machines
@@ -16,6 +17,8 @@ from trainshed.planning.plan_request import CATALOG, PlanRequest
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated, timed
+from trainshed.planning.scaling.parameters import parameters
+from trainshed.planning.scaling.posterior import Posterior, posterior
 from trainshed.planning.scaling.prediction import NoPrediction
 
 #: The rates of unknown links, in Gbit/s.
@@ -26,7 +29,7 @@ UNKNOWN_LINKS: Final = f"links of {SLOW_GBPS:g} to {FAST_GBPS:g} Gbit/s assumed"
 _GIGABIT: Final = 1.25e8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class HostLinks:
     """One kind of host with its links, and the calibration that predicts it."""
 
@@ -36,6 +39,13 @@ class HostLinks:
     """The reason why several hosts cannot be predicted, if there is one."""
     ends: tuple["HostLinks", ...] = ()
     """The same with slow and with fast links, if the links are unknown; else empty."""
+
+    @cached_property
+    def posterior(self) -> Posterior | None:
+        """The posterior of the calibration; None if no step was timed."""
+        if self.calibration is None or "compute_s" not in self.calibration.fitted.values:
+            return None
+        return posterior(self.calibration, parameters())
 
 
 _NOT_IN_CATALOG: Final = NoPrediction(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from trainshed.model.texts import count_noun
+from trainshed.planning.links import HostLinks
 from trainshed.planning.measured_hosts import is_same
 from trainshed.planning.memory import MemoryUse
 from trainshed.planning.mixed_hosts import HostShare, predict_mixed
@@ -16,7 +17,6 @@ from trainshed.planning.prices import HourPrice, Machines, PriceList, delay_fact
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster
 from trainshed.planning.scaling.fitting import timed
-from trainshed.planning.scaling.posterior import Posterior
 from trainshed.planning.scaling.predict import predict
 from trainshed.planning.scaling.prediction import (
     Interval,
@@ -59,12 +59,10 @@ class WhatIf:
     cluster: Cluster
     machines: tuple[Machines, ...]
     """All machines, for prices."""
+    links: HostLinks
+    """Its hosts with their calibration and links, which other clusters of such hosts share."""
     parts: "tuple[tuple[WhatIf, int], ...]" = ()
     """For hosts of several kinds: the whole job on each kind, and the accelerators of that kind."""
-    calibration: Calibration | None = None
-    """The calibration for this kind of host; None if there is none."""
-    posterior: Posterior | None = None
-    """The posterior of the calibration, which all its clusters share."""
     batch: StepBatch = field(default_factory=StepBatch)
     """The batch of one accelerator in a step."""
     refused: NoPrediction | None = None
@@ -79,6 +77,11 @@ class WhatIf:
     """The cluster with slow and with fast links, if its links are unknown; else empty."""
     efficiency_max: float = math.inf
     """The highest efficiency to predict."""
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The calibration for this kind of host; None if there is none."""
+        return self.links.calibration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +227,7 @@ def _answer(what_if: WhatIf) -> Prediction | NoPrediction:
             message="no step of this training was timed on such hosts",
             accepted=_MEASURE_OR_SIZE,
         )
-    batch, estimate = what_if.batch, what_if.posterior
+    batch, estimate = what_if.batch, what_if.links.posterior
     answer = predict(what_if.calibration, what_if.cluster, batch=batch, posterior=estimate)
     if isinstance(answer, NoPrediction) or what_if.efficiency_max == math.inf:
         return answer

@@ -92,7 +92,6 @@ class Run:
         return StepBatch(samples=self.batch_per_accelerator, micro_batches=self.micro_batches)
 
     def __post_init__(self) -> None:
-        """Raise ValueError for counts that would divide by zero, or that say nothing of links."""
         if self.micro_batches < 1:
             raise ValueError(f"micro_batches must be 1 or more, got {self.micro_batches}")
         if not 1 <= self.hosts <= self.accelerators:

@@ -34,7 +34,6 @@ class HostKind:
     """Memory of one accelerator, or of the host if its processors train; 0 if unknown."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a host without accelerators."""
         if self.per_host < 1:
             raise ValueError(f"per_host must be 1 or more, got {self.per_host}")
 
@@ -72,7 +71,6 @@ class Cluster:
     server_gbps: float = 0.0
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an empty cluster."""
         if self.hosts < 1 or self.accelerators < self.hosts:
             raise ValueError(
                 f"a cluster needs accelerators and hosts, got {self.accelerators} and {self.hosts}"

@@ -70,7 +70,6 @@ class Training:
     """Whether workers do not wait for each other (parameter servers only)."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for impossible values."""
         if self.batch_per_accelerator <= 0:
             raise ValueError(
                 f"a step must have more than 0 samples, got {self.batch_per_accelerator}"
