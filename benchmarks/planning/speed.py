@@ -1,11 +1,9 @@
-"""G15: the time of plans and short runs, and the cost of the planner for other commands.
+"""G15: the time of plans and of short runs.
 
     python -m benchmarks planning-speed [--times 7] [--skip-calibration]
 
 A plan of twelve what-ifs is compared with Python's own start; the runs A, B and C of the digits
-trainer are timed whole; and of the server's imports the planner's own are counted, each in a
-process of its own.  Of a submit that part is timed that hands the job over for its note; notes rest
-a hundred times as long as they work.
+trainer are timed whole.
 """
 
 import argparse
@@ -18,51 +16,21 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.harness import ROOT, TRAINSHED, Benchmark, Goal, Report, at_most
-from trainshed.config import ImageMapping
-from trainshed.engines.container_runtime import RuntimeChoice
-from trainshed.model.job import JobSpec
-from trainshed.model.resource_names import JobUid, ProjectId
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.calibration_file import written
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Training
-from trainshed.service.jobs.job_service import JobService
-from trainshed.service.jobs.submission import SubmitRules
-from trainshed.service.learning.plan_notes import PlanNotes
-from trainshed.service.starts.images import Images
-from trainshed.store.opening import open_store
-from trainshed.store.records.jobs import JobKind
 
 DIGITS: Final = ROOT / "examples" / "torch-reduction"
 TWELVE: Final = "gpus=8,16,24,32,40,48,56,64,72,80,88,96"
 PLAN_S: Final = 0.3
 CALIBRATION_S: Final = 60.0
-SERVER_MB: Final = 1.0
-SUBMIT_PERCENT: Final = 1.0
-#: What a server imports but for the planner comes first, then the planner: its memory, MB.
-GROWTH: Final = """
-import importlib, sys
-def resident():
-    for line in open("/proc/self/status"):
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) / 1024
-for name in {others}:
-    importlib.import_module(name)
-before = resident()
-for name in {ours}:
-    importlib.import_module(name)
-print(resident() - before)
-"""
-LOADED: Final = """
-import sys, trainshed.cli.admin.server
-print(*(name for name in sys.modules if sys.modules[name] is not None))
-"""
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """Plans, server, submit, and unless left out a calibration."""
-    report = Report(goals=[plans(args.times), server(args.times), submit(args.submits)])
+    """Plans, and unless left out a calibration."""
+    report = Report(goals=[plans(args.times)])
     if args.skip_calibration or args.dry:
         report.left_out["runs A, B and C"] = "a minute's work" if args.dry else "as asked"
     else:
@@ -111,55 +79,6 @@ def taken(argv: list[str], cwd: Path = ROOT) -> float:
     return time.monotonic() - began
 
 
-def said(code: str) -> str:
-    """Return the output of a Python program."""
-    argv = [sys.executable, "-c", code]
-    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-
-
-def server(times: int) -> Goal:
-    """Memory of the planner's modules that a server imports."""
-    names = said(LOADED).split()
-    ours = [name for name in names if name.startswith("trainshed.planning.scaling")]
-    free = [name for name in names if name.startswith("trainshed.model")]
-    stdlib = [
-        name for name in names if name.split(".")[0] in sys.stdlib_module_names - {"__main__"}
-    ]
-    code = GROWTH.format(others=stdlib + free, ours=ours)
-    grown_mb = min(float(said(code)) for _ in range(min(3, times)))
-    return at_most(f"{len(ours)} modules of the planner in a server", grown_mb, SERVER_MB, "MB")
-
-
-def submit(count: int) -> Goal:
-    """Measure the time that plan notes add to submits."""
-    pool = {
-        "machineSpec": {"machineType": "n1-standard-4"},
-        "replicaCount": 1,
-        "containerSpec": {"imageUri": "registry.test/a"},
-    }
-    mapped = (ImageMapping(environment="default", image="registry.test/*", entrypoint=("true",)),)
-    runtime = RuntimeChoice(None, "none")
-    with tempfile.TemporaryDirectory() as folder:
-        store = open_store(f"sqlite:///{folder}/jobs.db")
-        notes, spent = PlanNotes(store=store, make=lambda: lambda _: None), 0.0
-
-        def noted(uid: JobUid, project: str, spec: JobSpec) -> None:
-            nonlocal spent
-            began = time.perf_counter()
-            notes.add(uid, project, spec)
-            spent += time.perf_counter() - began
-
-        rules = SubmitRules(images=Images((), mapped, sys.executable, runtime), noted=noted)
-        jobs = JobService(store, rules, lambda: None)
-        began = time.perf_counter()
-        for _ in range(count):
-            document = {"displayName": "a", "jobSpec": {"workerPoolSpecs": [pool]}}
-            jobs.create(JobKind.CUSTOM_JOB, ProjectId("p"), "us-central1", document, creator="me")
-        whole = time.perf_counter() - began
-        store.close()
-    return at_most("of a submit for its note", 100 * spent / whole, SUBMIT_PERCENT, "%")
-
-
 def calibration() -> Goal:
     """The runs A, B and C of the digits trainer, with all that is around them."""
     with tempfile.TemporaryDirectory() as folder:
@@ -173,6 +92,6 @@ def calibration() -> Goal:
 BENCHMARK = Benchmark(
     description=__doc__,
     measure=measure,
-    sizes={"times": (7, 1), "submits": (300, 3)},
+    sizes={"times": (7, 1)},
     add_options=lambda parser: parser.add_argument("--skip-calibration", action="store_true"),
 )
