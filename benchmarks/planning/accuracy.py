@@ -16,7 +16,7 @@ from typing import Final
 from benchmarks import charts
 from benchmarks.harness import Benchmark, Goal, Report
 from benchmarks.planning import goals_input, goals_steps, goals_targets
-from benchmarks.planning.frame import PUBLISHED, SLACK, Data, Line, Measure, Outcome, rows_of
+from benchmarks.planning.frame import PUBLISHED, SLACK, Line, Measure, Outcome, rows_of
 
 GOALS: Final[Mapping[str, Measure]] = {
     **goals_input.GOALS,
@@ -39,12 +39,14 @@ def measure(args: argparse.Namespace) -> Report:
         worst += goals_steps.worst([answer for answer in answers if answer.goal in chosen])
         if args.png and (reason := charts.draw_efficiencies(answers, args.png)):
             report.left_out["picture"] = reason
-    data = _data(args.tables)
+    ours = rows_of(PUBLISHED)
+    tested = rows_of(args.tables) if args.tables else ours
     for name in (name for name in GOALS if name in chosen):
-        outcome = GOALS[name](data)
+        outcome = GOALS[name](ours, tested)
         rows += [(name, line) for line in outcome.lines if line.count]
         worst += _worst(name, outcome)
-    rows = [(name, _with_slack(line, data.slack)) for name, line in sorted(rows, key=_number)]
+    slack = SLACK if args.tables else 1.0
+    rows = [(name, _with_slack(line, slack)) for name, line in sorted(rows, key=_number)]
     report.lines = [*_table(rows), "", "worst rows", *(f"  {line}" for line in worst), ""]
     report.goals = [
         replace(goal, name=f"{name} {line.name} {goal.name}".rstrip())
@@ -75,13 +77,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--png", type=Path, help="draw predicted against measured here")
 
 
-def _data(folder: Path | None) -> Data:
-    ours = rows_of(PUBLISHED)
-    if folder is None:
-        return Data(ours=ours, tested=ours)
-    return Data(ours=ours, tested=rows_of(folder), slack=SLACK)
-
-
 def _with_slack(line: Line, slack: float) -> Line:
     """The same line with its limits that much wider."""
     return replace(line, goals=tuple(_widened(goal, slack) for goal in line.goals))
@@ -96,8 +91,7 @@ def _widened(goal: Goal, slack: float) -> Goal:
 def _worst(name: str, outcome: Outcome) -> Iterator[str]:
     for miss in sorted(outcome.misses, key=lambda miss: -miss.error)[:WORST]:
         values = f"{miss.predicted:.4g} predicted, {miss.measured:.4g} measured"
-        limit = f" ({miss.limit})" if miss.limit else ""
-        yield f"{name} {100 * miss.error:.0f} % {miss.row}: {values}{limit}"
+        yield f"{name} {100 * miss.error:.0f} % {miss.row}: {values}"
 
 
 def _table(rows: Sequence[tuple[str, Line]]) -> Iterator[str]:

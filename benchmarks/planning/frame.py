@@ -17,22 +17,8 @@ PUBLISHED: Final = ROOT / "benchmarks" / "scaling"
 SLACK: Final = 1.25
 
 Row = Mapping[str, Any]
+Rows = Mapping[str, Sequence[Row]]
 NO_LIMITS: Final = (None, None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Data:
-    """The rows that fits may see, and those that are predicted.
-
-    They are the same rows, unless the second are kept elsewhere.  Either way a goal takes no row
-    of what it leaves out (system, model, round) into the fit that predicts it.
-    """
-
-    ours: Mapping[str, Sequence[Row]]
-    """By table, such as ``result`` and ``pair`` (README of the tables)."""
-    tested: Mapping[str, Sequence[Row]]
-    slack: float = 1.0
-    """The factor of goals; goals for which more is better are divided by it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +28,6 @@ class Miss:
     row: str
     predicted: float
     measured: float
-    limit: str = ""
-    """The part that limits the step, or the reason for the error."""
 
     @property
     def error(self) -> float:
@@ -70,7 +54,8 @@ class Outcome:
     """All predictions of the goal's own row; the worst are printed."""
 
 
-Measure = Callable[[Data], Outcome]
+#: Predicts rows from ours, of which it leaves out what it predicts; both by table.
+Measure = Callable[[Rows, Rows], Outcome]
 
 
 def tables_of(folder: Path) -> Tables:
@@ -82,8 +67,8 @@ def tables_of(folder: Path) -> Tables:
     return tables
 
 
-def rows_of(folder: Path) -> dict[str, list[Row]]:
-    """Read all other tables of a folder."""
+def rows_of(folder: Path) -> Rows:
+    """Read all other tables of a folder, such as ``result`` and ``pair`` (its README)."""
     rows: dict[str, list[Row]] = defaultdict(list)
     for path in sorted(folder.glob("*.toml")):
         for name, table in tomllib.loads(path.read_text()).items():

@@ -8,17 +8,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from benchmarks.harness import at_least
-from benchmarks.planning.frame import Data, Line, Miss, Outcome, Row, errors_line
+from benchmarks.planning.frame import Line, Miss, Outcome, Row, Rows, errors_line
 from trainshed.planning.scaling.input_bound import find_input_bound
 from trainshed.planning.scaling.step import INPUT_OVERLAP, smooth_maximum
 
 _SLOW = 0.9
 
 
-def input_bound(data: Data) -> Outcome:
+def input_bound(_: Rows, tested: Rows) -> Outcome:
     """Predict every model from R_in, which is the throughput of the host's lightest model."""
     hosts: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for pair in data.tested["pair"]:
+    for pair in tested["pair"]:
         hosts[pair["cpu"], pair.get("preprocessing", "")].append(pair)
     misses, plain, timed, foreseen = [], [], [], []
     for pairs in hosts.values():
@@ -44,8 +44,7 @@ def _miss(pair: Row, input_per_s: float) -> Miss:
     """Predict the rate with real data as a step of ``planning.scaling.step`` has it."""
     predicted = 1 / smooth_maximum(1 / pair["synthetic"], 1 / input_per_s, INPUT_OVERLAP)
     row = " ".join(pair.get(name, "") for name in ("cpu", "model", "strategy", "preprocessing"))
-    limit = "the host's input" if _is_slow(pair) else "compute"
-    return Miss(row=row, predicted=predicted, measured=pair["real"], limit=limit)
+    return Miss(row=row, predicted=predicted, measured=pair["real"])
 
 
 def _is_slow(pair: Row) -> bool:

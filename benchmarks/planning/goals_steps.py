@@ -172,21 +172,5 @@ def _describe(answer: Answer) -> str:
     return (
         f"{answer.goal} {100 * answer.error:+.0f} % {curve.name} "
         f"{answer.base.accelerators} -> {point.accelerators}: efficiency {measured:.2f}, "
-        f"predicted {predicted:.2f} ({_why(answer)})"
+        f"predicted {predicted:.2f}"
     )
-
-
-def _why(answer: Answer) -> str:
-    """Return the probable reason of an error, from the facts of the row."""
-    curve, point = answer.curve, answer.point
-    if answer.error < 0:
-        return "faster than most such links and hosts"
-    if curve.family == "rossum":
-        return "a box of consumer GPUs whose code copies through the host"
-    if point.batch_per_accelerator < answer.base.batch_per_accelerator:
-        return "the batch of an accelerator is so small that a step is mostly overhead"
-    if point.hosts > answer.base.hosts:
-        return "the stack uses a small part of the network"
-    if curve.training.data == "real":
-        return "the host cannot feed its accelerators"
-    return "loss inside the host"

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from benchmarks.planning.frame import Data, Miss, Outcome, Row, errors_line
+from benchmarks.planning.frame import Miss, Outcome, Row, Rows, errors_line
 from trainshed.planning.scaling.targets import ToTarget, fit_recipe
 
 #: A recipe with fewer batches has none between the smallest and the largest.
@@ -45,17 +45,17 @@ def group_by_recipe(results: Iterable[Row], in_samples: set[str]) -> dict[str, l
     return dict(recipes)
 
 
-def samples_to_target(data: Data) -> Outcome:
+def samples_to_target(ours: Rows, tested: Rows) -> Outcome:
     """Predict each batch of a tested recipe from the other batches.
 
     These are our results with that recipe, or the tested ones if we have none.
     """
-    ours, tested = data.ours["result"], data.tested["result"]
-    in_samples = recipes_in_samples(ours if tested is ours else (*ours, *tested))
-    results = group_by_recipe(ours, in_samples)
+    of_all = ours["result"] if tested is ours else (*ours["result"], *tested["result"])
+    in_samples = recipes_in_samples(of_all)
+    results = group_by_recipe(ours["result"], in_samples)
     inner: list[tuple[Miss, float, float]] = []
     outer: list[tuple[Miss, float, float]] = []
-    for name, runs in group_by_recipe(tested, in_samples).items():
+    for name, runs in group_by_recipe(tested["result"], in_samples).items():
         batches = sorted({run.batch for run in (*runs, *results.get(name, ()))})
         for run in runs:
             rest = [other for other in results.get(name, runs) if other.batch != run.batch]
@@ -81,13 +81,8 @@ def _left_out(name: str, run: ToTarget, rest: Sequence[ToTarget]) -> tuple[Miss,
     predicted = fit_recipe(rest).amount(run.batch)
     law = abs(_power_law(rest, run.batch) / run.amount - 1)
     same = abs(statistics.median(other.amount for other in rest) / run.amount - 1)
-    limit = (
-        "another recipe or target than the others"
-        if run.amount < min(other.amount for other in rest)
-        else "the recipe's curve"
-    )
     row = f"{name} batch {run.batch:g}"
-    return Miss(row=row, predicted=predicted, measured=run.amount, limit=limit), law, same
+    return Miss(row=row, predicted=predicted, measured=run.amount), law, same
 
 
 def _power_law(runs: Sequence[ToTarget], batch: float) -> float:

@@ -32,7 +32,7 @@ def test_a_run_is_judged_by_what_its_host_delivers():
 
 def test_the_goals_of_input_are_met():
     rows = frame.rows_of(frame.PUBLISHED)
-    lines = goals_input.input_bound(frame.Data(ours=rows, tested=rows)).lines
+    lines = goals_input.input_bound(rows, rows).lines
     assert [
         f"{li.name} {li.goals}" for li in lines if not all(goal.holds for goal in li.goals)
     ] == []

@@ -77,7 +77,7 @@ def test_four_of_five_published_rates_are_within_the_factor():
         first = curve.points[0]
         rate = model and model.samples_per_s(curve.host.accelerator, curve.training.precision)
         if rate and first.accelerators == 1 and not curve.unprinted:
-            ratios.append(first.batch / first.step_s / rate)
+            ratios.append(first.batch_per_accelerator / first.step_s / rate)
     assert len(ratios) > 40
     inside = [1 / RATE_FACTOR < ratio < RATE_FACTOR for ratio in ratios]
     assert sum(inside) > 0.8 * len(inside)

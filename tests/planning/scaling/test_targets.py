@@ -60,8 +60,8 @@ def test_no_row_of_a_batch_that_is_left_out_enters_its_prediction():
     absurd = {"samples_to_target": 1.0, "minutes": 1e9}
     poisoned = {"result": [r | absurd if r["global_batch"] == batch else r for r in rows]}
     few = {"result": rows}
-    clean = goals.samples_to_target(frame.Data(ours=few, tested=few))
-    dirty = goals.samples_to_target(frame.Data(ours=poisoned, tested=few))
+    clean = goals.samples_to_target(few, few)
+    dirty = goals.samples_to_target(poisoned, few)
     row = f"batch {batch:g}"
     before, after = ([m for m in f.misses if m.row.endswith(row)] for f in (clean, dirty))
     assert before
@@ -76,9 +76,7 @@ def test_one_unit_serves_our_rows_and_the_tested_ones():
         for r in rows[:2]
     ]
     tested = [*in_epochs, *rows[2:4]]
-    outcome = goals.samples_to_target(
-        frame.Data(ours={"result": rows[2:]}, tested={"result": tested})
-    )
+    outcome = goals.samples_to_target({"result": rows[2:]}, {"result": tested})
     assert {miss.measured > 1e5 for miss in outcome.misses} == {True}
 
 
