@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import threading
 from pathlib import Path
 
@@ -48,6 +49,28 @@ def test_one_submission_however_often_it_is_launched(world):
     assert f"--comment={KEY} vision" in words
     assert f"--job-name={NAME}" in words
     assert "--dependency=singleton" in words
+
+
+def test_a_submission_outlasts_a_loss_of_power_and_waits_six_times_for_the_disk(world, monkeypatch):
+    synced, names, sync = [], set(), os.fsync
+
+    def note(descriptor):
+        sync(descriptor)
+        status = os.fstat(descriptor)
+        synced.append(status.st_ino)
+        if stat.S_ISDIR(status.st_mode):
+            names.update(path.name for path in Path(f"/proc/self/fd/{descriptor}").iterdir())
+
+    def check():
+        for name in ("plan.json", "slurm.json"):
+            assert Path(world.attempt().path, name).stat().st_ino in synced
+            assert name in names
+
+    engine = world.engine()
+    monkeypatch.setattr(os, "fsync", note)
+    world.slurm.before_answer = check
+    engine.launch(KEY, plan_of(), claim())
+    assert len(synced) == 6
 
 
 def test_a_job_whose_number_was_never_read_is_found_by_its_comment(world):

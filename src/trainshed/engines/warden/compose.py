@@ -115,9 +115,12 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
 
 
 def write(folder: AttemptFolder, spec: AttemptSpec) -> None:
-    """Write the spec to the plan file of an attempt, durably.  Raises OSError."""
+    """Write the spec to the plan file of an attempt.  Raises OSError.
+
+    The record of the submission, which the engine writes durably next, makes the name durable.
+    """
     folder.make()
-    write_json(folder.plan, encode(spec), durably=True)
+    write_json(folder.plan, encode(spec), durably=True, syncs_name=False)
 
 
 def _check_steps(steps: Sequence[StepRule], port: int, replicas: int) -> None:

@@ -242,8 +242,18 @@ def name_node() -> str:
     return os.environ.get(NODE) or os.uname().nodename
 
 
-def write_json(path: str, value: Any, *, durably: bool = False, mode: int = _PRIVATE_FILE) -> None:
-    """Write a JSON file completely or not at all, by default a private one.  Raises OSError."""
+def write_json(
+    path: str,
+    value: Any,
+    *,
+    durably: bool = False,
+    syncs_name: bool = True,
+    mode: int = _PRIVATE_FILE,
+) -> None:
+    """Write a JSON file completely or not at all, by default a private one.  Raises OSError.
+
+    ``syncs_name`` is False if the caller syncs the folder later, with the names of other files.
+    """
     folder, _, name = path.rpartition("/")
     draft = f"{folder}/.{name}-{os.getpid()}-{os.urandom(4).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -259,7 +269,7 @@ def write_json(path: str, value: Any, *, durably: bool = False, mode: int = _PRI
         with suppress(OSError):
             os.unlink(draft)
         raise
-    if durably:
+    if durably and syncs_name:
         sync_folder(folder)
 
 

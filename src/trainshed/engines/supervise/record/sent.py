@@ -19,8 +19,11 @@ _BYTES_MAX: Final = 1 << 26
 
 
 def save(folder: AttemptFolder, documents: Mapping[str, str]) -> None:
-    """Save the documents that the engine is about to send besides the plan.  Raises OSError."""
-    write_json(f"{folder.path}/{_SENT}", dict(documents), durably=True)
+    """Save the documents that the engine is about to send besides the plan.  Raises OSError.
+
+    A loss of power may lose them, because only people read them.
+    """
+    write_json(f"{folder.path}/{_SENT}", dict(documents))
 
 
 def sent(folder: AttemptFolder) -> dict[str, str]:
