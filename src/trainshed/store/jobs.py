@@ -166,9 +166,8 @@ class StoredJobs:
 
     def demand(self, uid: int) -> JobDemand:
         """Return the resources that the job needs at the same time.  Raises KeyError."""
-        row = select(JOBS.c.demand).where(JOBS.c.uid == uid)
-        demand = self._db.read(lambda c: c.execute(row).scalar_one_or_none())
-        return codec.DEMAND.decode(_require(demand, uid))
+        row = _require(self._db.row(_DEMAND, of_uid=uid), uid)
+        return codec.DEMAND.decode(row.demand)
 
     def notes(self, uid: int) -> tuple[str, ...]:
         """Return the notes that begin the job's log.  Raises KeyError."""
@@ -263,6 +262,7 @@ def _require(value: T | None, uid: int) -> T:
 
 
 _SPEC = select(SPECS).where(SPECS.c.uid == bindparam("of_uid"))
+_DEMAND = select(JOBS.c.demand).where(JOBS.c.uid == bindparam("of_uid"))
 _IS_OVER = JOBS.c.end_ns.is_not(None) & ~exists().where(COMMANDS.c.uid == JOBS.c.uid)
 EXPIRED = (
     select(JOBS.c.uid)

@@ -354,6 +354,8 @@ class Launching:
         )
 
     def _nodes(self, seats: Sequence[Seat]) -> NodeOfReplica:
+        if not seats:
+            return {}  # an engine's queue: read no nodes, which may be thousands
         nodes = {(node.engine, node.name): node for node in self._store.fleet()}
         first = self._engines.first
         at = {(seat.role, seat.index): (seat.engine or first, seat.node) for seat in seats}
