@@ -128,3 +128,26 @@ def test_what_can_never_start_is_said_but_not_for_nodes_that_may_come_back():
     assert "account" in states.explain_never([job(reason="AccountNotAllowed")])
     assert states.explain_never([job(reason="PartitionNodeLimit")]) is None
     assert states.explain_never([job(reason="Resources")]) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "has_news", "polls_fast"),
+    [
+        pytest.param(["PENDING None"], ["PENDING None"], False, False, id="the same"),
+        pytest.param([], ["PENDING None"], True, True, id="a new job"),
+        pytest.param(["PENDING Priority"], ["PENDING Resources"], True, False, id="another reason"),
+        pytest.param(["PENDING Priority"], ["RUNNING None"], True, True, id="a start"),
+        pytest.param(["RUNNING None"], ["COMPLETED None"], True, True, id="an end"),
+        pytest.param(["RUNNING None"], [], True, True, id="a job that is missing"),
+        pytest.param(["COMPLETED None"], [], False, False, id="an ended job that is forgotten"),
+        pytest.param(
+            ["PENDING None", "COMPLETED None"], ["RUNNING None"], True, True, id="one of several"
+        ),
+    ],
+)
+def test_slurm_is_asked_often_only_while_a_job_moves(before, after, has_news, polls_fast):
+    def rows(jobs):
+        return {str(number): [job(*words.split())] for number, words in enumerate(jobs)}
+
+    change = states.compare_answers(rows(before), rows(after))
+    assert (change.has_news, change.is_moving) == (has_news, polls_fast)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from trainshed.engines.reachability import Reachability
+from trainshed.engines.slurm import states
 from trainshed.engines.slurm.commands import SlurmRefuses
 from trainshed.engines.slurm.nodes import ClusterState
 from trainshed.engines.slurm.parse import SlurmJob
@@ -77,7 +78,7 @@ class Poller:
         self._config = ""
         self._reachability = Reachability("Slurm")
         self._expected = frozenset[str]()
-        self._states: Mapping[str, Sequence[SlurmJob]] = {}
+        self._without_starts: Mapping[str, Sequence[SlurmJob]] = {}
         self._version_fault = ""
         self.last_answer = LastAnswer()
         self.cluster = ClusterState(gres=gres)
@@ -180,11 +181,15 @@ class Poller:
             job: sorted(parts, key=lambda row: row.component) for job, parts in rows_by_job.items()
         }
         is_up = not (self._expected - rows.keys()) or self._queue.is_up()
-        states = {job: [row.without_start() for row in parts] for job, parts in rows.items()}
-        has_news, self._states = states != self._states, states
+        without_starts = {
+            job: [row.without_start() for row in parts] for job, parts in rows.items()
+        }
+        change = states.compare_answers(self._without_starts, without_starts)
+        self._without_starts = without_starts
         self.last_answer = LastAnswer(rows, self.last_answer.number + 1, is_up=is_up)
-        if has_news:
+        if change.is_moving:
             self._follow_until_s = max(self._follow_until_s, time.monotonic() + FOLLOW_S)
+        if change.has_news:
             self._news()
 
     def _read_nodes(self) -> None:

@@ -3,7 +3,7 @@
 import enum
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from trainshed.engines.slurm.parse import Cancellation, SlurmJob
 from trainshed.model.attempt import AttemptKey
@@ -96,6 +96,39 @@ def state_of(rows: Sequence[SlurmJob]) -> SlurmState:
     """Return the state of a whole job, which is over when all its components are over."""
     states = {STATES.get(row.state.partition(" ")[0], SlurmState.UNKNOWN) for row in rows}
     return next((state for state in _ORDER if state in states), SlurmState.UNKNOWN)
+
+
+class AnswerChange(NamedTuple):
+    """The difference between two answers of Slurm."""
+
+    has_news: bool
+    """Whether the state of an attempt may have changed."""
+    is_moving: bool
+    """Whether jobs begin, move or end, so that other changes may follow soon."""
+
+
+def compare_answers(
+    before: Mapping[str, Sequence[SlurmJob]], after: Mapping[str, Sequence[SlurmJob]]
+) -> AnswerChange:
+    """Compare the rows of two answers by job, without the expected starts.
+
+    An ended job that Slurm forgets is no news.  Another reason of a job that waits is news, but no
+    reason to poll more often: reasons of a long queue change all the time.
+    """
+    if before == after:
+        return AnswerChange(has_news=False, is_moving=False)
+    changed = [
+        (before.get(job, ()), after.get(job, ()))
+        for job in before.keys() | after.keys()
+        if before.get(job) != after.get(job)
+    ]
+    news = [(old, new) for old, new in changed if new or state_of(old) not in OVER]
+    is_moving = any(_without_reasons(old) != _without_reasons(new) for old, new in news)
+    return AnswerChange(has_news=bool(news), is_moving=is_moving)
+
+
+def _without_reasons(rows: Sequence[SlurmJob]) -> list[tuple[str, tuple[str, ...]]]:
+    return [(row.state, row.nodes) for row in rows]
 
 
 def reason_of(rows: Sequence[SlurmJob]) -> str:
