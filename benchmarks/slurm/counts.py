@@ -16,6 +16,8 @@ _REQUEST = re.compile(r"^\s*(REQUEST_\w+)\s*\(\s*\d+\)\s*count:\s*(\d+)", re.MUL
 _QUERIES = frozenset({"REQUEST_JOB_INFO", "REQUEST_JOB_USER_INFO"})
 _SUBMISSIONS = frozenset({"REQUEST_SUBMIT_BATCH_JOB", "REQUEST_SUBMIT_BATCH_HET_JOB"})
 _NS_PER_MS = 1e6
+#: Seconds between two counts: sdiag takes time from the server that is measured.
+_COUNT_PAUSE_S = 0.05
 
 
 def count_queries(at: Cluster) -> int:
@@ -35,7 +37,9 @@ def _count(at: Cluster, names: frozenset[str]) -> int:
 
 def await_submissions(at: Cluster, count: int) -> float:
     """Wait until the controller has got ``count`` submissions in all; return the time."""
-    wait_until(lambda: count_submissions(at) >= count, f"{count} submissions")
+    wait_until(
+        lambda: count_submissions(at) >= count, f"{count} submissions", pause_s=_COUNT_PAUSE_S
+    )
     return time.time()
 
 

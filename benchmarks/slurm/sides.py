@@ -103,13 +103,15 @@ class Caller:
             return client.call(verb, path, document)
 
 
-def wait_until(is_so: Callable[[], object], what: str, seconds: float = WAIT_S_MAX) -> None:
-    """Poll until ``is_so`` is true.  Raises SystemExit after ``seconds``."""
+def wait_until(
+    is_so: Callable[[], object], what: str, seconds: float = WAIT_S_MAX, pause_s: float = 0.02
+) -> None:
+    """Poll with pauses until ``is_so`` is true.  Raises SystemExit after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > deadline:
             raise SystemExit(f"waited {seconds:g} s, but not true yet: {what}")
-        time.sleep(0.02)
+        time.sleep(pause_s)
 
 
 def moments(folder: Path, count: int, seconds: float = WAIT_S_MAX) -> list[float]:
