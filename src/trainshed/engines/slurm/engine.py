@@ -51,7 +51,8 @@ from trainshed.model.resources import Claim, Node, SeatsOrClaim
 from trainshed.model.stopping import StopOrder
 
 _FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
-_LAUNCHES: Final = 4
+#: A launch waits for the disk of the spool and for sbatch most of its time.
+_LAUNCHES: Final = 8
 _DRAIN: Final = "scontrol update nodename=NODE state=drain reason=REASON"
 
 
