@@ -318,7 +318,6 @@ def test_a_job_that_slurm_does_not_know_twice_and_that_says_nothing_is_lost(worl
 @pytest.mark.usefixtures("no_spare_time")
 def test_what_a_controller_that_does_not_work_misses_is_not_lost(world):
     engine = begun(world)
-    engine._poller.expect(frozenset({"1"}))
     world.slurm.is_up = False
     world.slurm.forget("1")
     until(engine, Phase.UNKNOWN)

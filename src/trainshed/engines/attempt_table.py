@@ -41,12 +41,15 @@ class AttemptTable(Generic[T]):
         self._is_over = is_over
         self._attempts: dict[AttemptKey, T] = {}
         self._unreadable: set[AttemptKey] = set()
+        self.version = 0
+        """The number of changes so far: entries that were made or dropped."""
 
     def get(self, key: AttemptKey) -> T:
         """Return the entry of an attempt; make the entry if the table has none."""
         with self.lock:
             if key not in self._attempts:
                 self._attempts[key] = self._make(key)
+                self.version += 1
             return self._attempts[key]
 
     def peek(self, key: AttemptKey) -> T | None:
@@ -80,6 +83,7 @@ class AttemptTable(Generic[T]):
             for key in keys:
                 self._attempts.pop(key, None)
                 self._unreadable.discard(key)
+            self.version += 1
 
     def drop_old(self, needed: Collection[AttemptKey]) -> Collection[AttemptKey]:
         """Drop attempts that are over if the table is full; return the keys of dropped attempts.

@@ -98,6 +98,7 @@ class SlurmEngine:
             rest_s=options.poll_s,
             work=lambda: self._orders.work(self._poller),
             news=self._orders.report_all,
+            list_expected=self._orders.list_open_jobs,
         )
         self._submitter = Submitter(
             options,

@@ -121,6 +121,9 @@ class Orders:
         self._swept_at = 0
         self._rounds = 0
         self._waiting = frozenset[AttemptKey]()
+        self._moving: Sequence[SlurmAttempt] = ()
+        """The open attempts whose jobs do not wait, by the last answer and ``_version``."""
+        self._version = -1
         self._sweeps = 0
         self._accounts_at_s = float("-inf")
         self.pending: set[AttemptKey] = set()
@@ -135,18 +138,13 @@ class Orders:
     def work(self, poller: Poller) -> bool:
         """Report grown records and carry out orders; return whether a job is changing."""
         self._rounds += 1
-        with self._attempts.lock:
-            open_attempts = self._list_open()
-            pending = list(self.pending)
         answer = poller.last_answer
         if self._rounds % _ROUNDS_OF_REFRESH == 0:
             self._refresh()
-            poller.expect(frozenset(attempt.job for attempt in open_attempts if attempt.job))
         is_new_answer = answer.number != self._swept_at
-        if is_new_answer:
-            self._waiting = _list_waiting(open_attempts, answer)
-        # thousands of attempts may wait: only an answer can say that one begins
-        moving = [attempt for attempt in open_attempts if attempt.key not in self._waiting]
+        with self._attempts.lock:
+            pending = list(self.pending)
+            moving = self._list_moving(answer, is_new_answer=is_new_answer)
         self._report([attempt.key for attempt in moving if _has_grown(attempt)])
         for key in pending:
             self._carry_out(key, poller)
@@ -159,6 +157,24 @@ class Orders:
         return bool(pending) or any(
             _is_changing(attempt, attempt.rows(answer)) for attempt in moving
         )
+
+    def _list_moving(self, answer: LastAnswer, *, is_new_answer: bool) -> Sequence[SlurmAttempt]:
+        """List the open attempts whose jobs do not wait in Slurm's queue.
+
+        Thousands may wait, and only an answer can say that one begins.
+        """
+        if is_new_answer or self._version != self._attempts.version:
+            self._version = self._attempts.version
+            open_attempts = self._list_open()
+            if is_new_answer:
+                self._waiting = _list_waiting(open_attempts, answer)
+            self._moving = [one for one in open_attempts if one.key not in self._waiting]
+        return [attempt for attempt in self._moving if attempt.final is None]
+
+    def list_open_jobs(self) -> frozenset[str]:
+        """List Slurm's numbers of the jobs that are not over."""
+        with self._attempts.lock:
+            return frozenset(attempt.job for attempt in self._list_open() if attempt.job)
 
     def report_all(self) -> None:
         """Call back for all attempts that are not over, because their state may have changed."""

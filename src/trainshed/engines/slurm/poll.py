@@ -46,7 +46,7 @@ class LastAnswer(NamedTuple):
 class Poller:
     """Keeps Slurm's last answer, for all threads."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword arguments of one caller
         self,
         queue: Queue,
         *,
@@ -54,17 +54,20 @@ class Poller:
         rest_s: float,
         work: Callable[[], bool],
         news: Callable[[], None],
+        list_expected: Callable[[], frozenset[str]],
     ) -> None:
         """``rest_s``: seconds between polls while no job changes.
 
         ``work`` is called between polls and returns whether a job is changing; ``news`` is called
-        when Slurm's answer has changed.
+        when Slurm's answer has changed.  ``list_expected`` lists the jobs that an answer should
+        have; if it lacks one, the controller is pinged.
         """
         self._queue = queue
         self._gres = gres
         self._rest_s = rest_s
         self._work = work
         self._news = news
+        self._list_expected = list_expected
         self._wake = threading.Event()
         self._has_polled = threading.Event()
         self._ends = False
@@ -77,7 +80,6 @@ class Poller:
         self._config_s = float("-inf")
         self._config = ""
         self._reachability = Reachability("Slurm")
-        self._expected = frozenset[str]()
         self._without_starts: Mapping[str, Sequence[SlurmJob]] = {}
         self._version_fault = ""
         self.last_answer = LastAnswer()
@@ -108,10 +110,6 @@ class Poller:
         """Poll more often for a while, after an order or a submission."""
         self._follow_until_s = time.monotonic() + FOLLOW_S
         self._wake.set()
-
-    def expect(self, jobs: frozenset[str]) -> None:
-        """Set the jobs that answers should list; if a job is missing, the controller is pinged."""
-        self._expected = jobs
 
     def health(self) -> Explanation | None:
         """Explain why Slurm does not answer, and since when; None: Slurm answers."""
@@ -174,13 +172,14 @@ class Poller:
     def _read_jobs(self) -> None:
         if time.monotonic() - self._nodes_s >= NODES_S or self._reachability.away_since_s:
             self._read_nodes()
+        expected = self._list_expected()
         rows_by_job: defaultdict[str, list[SlurmJob]] = defaultdict(list)
         for row in self._queue.jobs():
             rows_by_job[row.id].append(row)
         rows = {
             job: sorted(parts, key=lambda row: row.component) for job, parts in rows_by_job.items()
         }
-        is_up = not (self._expected - rows.keys()) or self._queue.is_up()
+        is_up = not (expected - rows.keys()) or self._queue.is_up()
         without_starts = {
             job: [row.without_start() for row in parts] for job, parts in rows.items()
         }
