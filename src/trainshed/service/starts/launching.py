@@ -203,7 +203,7 @@ class Launching:
             project=record.job.project,
             spec=spec,
             notes=notes,
-            demand=self._store.demand(record.uid),
+            demand=place.demand if isinstance(place, Claim) else self._store.demand(record.uid),
             find_owner_number=self._store.owner_number,
         )
         try:
