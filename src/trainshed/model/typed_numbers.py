@@ -6,6 +6,8 @@ from typing import Final
 #: The largest count that a flag accepts.
 COUNT_MAX: Final = 1_000_000
 _DIGITS_MAX: Final = 18
+#: The powers of ten of the letters after a number of parameters.
+_POWERS: Final = {"k": 3, "m": 6, "b": 9, "t": 12}
 
 
 def whole_number(least: int, most: int = COUNT_MAX) -> Callable[[str], int]:
@@ -30,3 +32,14 @@ def above_zero(text: str) -> float:
     if not 0 < number < float("inf"):
         raise ValueError(f"must be a number above 0, got {text!r}")
     return number
+
+
+def parameter_count(text: str) -> float:
+    """Read a number of parameters above 0, as models are named: ``25.6e6``, ``25.6M`` or ``7b``."""
+    power = _POWERS.get(text[-1:].lower())
+    try:
+        return above_zero(f"{text[:-1]}e{power}" if power else text)
+    except ValueError:
+        raise ValueError(
+            f"must be a number of parameters, such as 25.6e6, 25.6M or 1.3B, got {text!r}"
+        ) from None

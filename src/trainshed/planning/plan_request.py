@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainshed.model.durations import FORM, seconds_of
-from trainshed.model.typed_numbers import above_zero, whole_number
+from trainshed.model.typed_numbers import above_zero, parameter_count, whole_number
 
 #: The value of ``--network-gbps`` for Google's own machines.
 CATALOG: Final = "catalog"
@@ -118,10 +118,10 @@ class PlanRequest:
 
     parameters: float = flag(
         "--params N",
-        "Parameters of the model, such as 25.6e6, to plan from published jobs like it",
+        "Parameters of the model, such as 25.6M or 1.3B, to plan from published jobs like it",
         0.0,
         section="a training that was not measured",
-        read=above_zero,
+        read=parameter_count,
     )
     model: str | None = flag(
         "--model NAME", "Model of a known family, such as resnet50, bert-large or gpt-1.3b"

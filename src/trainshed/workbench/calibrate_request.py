@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from trainshed.model.typed_numbers import above_zero, whole_number
+from trainshed.model.typed_numbers import above_zero, parameter_count, whole_number
 from trainshed.planning.plan_request import PRECISIONS, flag
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.training import Strategy, Training
@@ -96,7 +96,9 @@ class CalibrateRequest:
         "--batch-flag=--batch-size",
         "",
     )
-    parameters: float = flag("--params N", "Number of trained parameters", 0.0, read=above_zero)
+    parameters: float = flag(
+        "--params N", "Number of trained parameters, such as 25.6M", 0.0, read=parameter_count
+    )
     precision: str = flag("--precision", "Precision of compute", "fp32", choices=PRECISIONS)
     strategy: Strategy = flag(
         "--strategy",
