@@ -39,6 +39,31 @@ def test_a_size_shows_how_a_job_scales_its_price_its_reducers_and_what_to_measur
     assert float(row["price_hour"]) == pytest.approx(own["price_hour"], rel=1e-5)
 
 
+@pytest.mark.parametrize("words", ["25M", "25.6e6", "0.3B", "1b", "350k"])
+def test_a_size_is_written_as_models_are_named(from_nothing, words):
+    run = from_nothing("--params", words)
+    assert run.code == 0, run.err
+
+
+@pytest.mark.parametrize("words", ["25 MB", "M", "1e400B", "-7b", "infb", "25Q"])
+def test_a_size_that_is_no_number_is_refused_with_an_example(from_nothing, words):
+    run = from_nothing(f"--params={words}")
+    assert (run.code, run.out) == (2, "")
+    assert f"such as 25.6e6, 25.6M or 1.3B, got '{words}'" in run.err
+
+
+def test_one_replica_is_compared_with_nothing(plan):
+    words = ("--params", "3.3M", "--network-gbps", "0.2", "--machine-types", "n1-standard-4")
+    run = plan(*words, "--what-if", "hosts=1,4", file=None, calibration=None)
+    assert run.code == 0, run.err
+    assert "1 CPU replica on 1 x n1-standard-4: 0.19 USD an hour" in run.out
+    one, four, *_ = (line for line in run.out.splitlines() if line[:3] in {"1  ", "4  "})
+    assert " one " in one
+    assert "x one" not in one
+    assert "x one" in four
+    assert "efficiency is against one CPU replica." in run.out
+
+
 def test_a_known_model_has_samples_a_time_and_a_cost_with_a_wide_interval(from_nothing):
     run = from_nothing("--model", "resnet50", "--target", "epochs=90", "--epoch-samples", "1281167")
     assert run.code == 0, run.err
@@ -58,7 +83,9 @@ def test_unknown_links_stay_a_range(from_nothing):
     assert by_count[32]["speedup"]["point"] is None
     assert by_count[32]["links_gbps"] == [1.0, 100.0]
     condition = ", if the hosts have the network of the catalog\n"
-    assert condition in from_nothing("--params", "25.6e6", catalog=False).out
+    unknown = from_nothing("--params", "25.6e6", catalog=False).out
+    assert condition in unknown
+    assert "1 to 100 Gbit/s are assumed, and slower links give less; measure them" in unknown
     assert condition not in from_nothing("--params", "25.6e6").out
 
 
@@ -129,8 +156,11 @@ def test_a_calibration_is_not_mixed_with_published_jobs(plan):
     assert "for plans without --calibration" in run.err
 
 
-def test_the_page_and_the_picture_draw_ratios(from_nothing, tmp_path):
+def test_the_page_and_the_picture_draw_ratios(from_nothing, plan, tmp_path):
     pytest.importorskip("matplotlib", reason="pip install 'trainshed[plan]' to run it")
     run = from_nothing("--params", "25.6e6", "--html", "plan.html", "--png", "plan.png")
     assert run.code == 0, run.err
-    assert "times one accelerator" in (tmp_path / "plan.html").read_text()
+    assert "times one GPU" in (tmp_path / "plan.html").read_text()
+    words = ("--params", "3.3e6", "--machine-types", "n1-standard-4")
+    plan(*words, "--html", "cpu.html", file=None, calibration=None)
+    assert "times one CPU replica" in (tmp_path / "cpu.html").read_text()

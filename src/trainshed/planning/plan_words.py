@@ -31,6 +31,13 @@ def noun(accelerator: str, count: int) -> str:
     return count_noun(count, word)
 
 
+def unit_noun(plan: JobPlan) -> str:
+    """Return what the plan counts: ``GPU``, ``CPU replica``, or ``accelerator`` for several."""
+    kinds = {option.cluster.host.accelerator for option in plan.options}
+    nouns = {noun(kind, 1).partition(" ")[2] for kind in kinds}
+    return nouns.pop() if len(nouns) == 1 else "accelerator"
+
+
 def figure(value: float) -> str:
     """Format a number with three digits and without an exponent."""
     if value == 0 or not math.isfinite(value):
@@ -130,7 +137,7 @@ def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
         ]
         return f"{name}: {'; '.join(filter(None, parts))}"
     figures = (_times(option), _how_long(plan, option), price_words(plan, option))
-    parts = [f"{name}: {', '.join(filter(None, figures))}"]
+    parts = [": ".join(filter(None, (name, ", ".join(filter(None, figures)))))]
     if option.what_if.calibration and option.what_if.calibration.is_published:
         command = measure_command(plan.request.file)
         parts.append(f"from published jobs like it; measure for samples/s: {command}")
@@ -138,7 +145,8 @@ def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
         file = plan.request.file
         parts.append(
             f"the links between hosts were not measured, {SLOW_GBPS:g} to {FAST_GBPS:g} Gbit/s are "
-            f"assumed; measure them{'' if file else ' for --stream-gbps'}: {measure_links(file)}"
+            "assumed, and slower links give less; measure them"
+            f"{'' if file else ' for --stream-gbps'}: {measure_links(file)}"
         )
     parts.append(f"limited by {limited_by(option)}")
     parts += (*plan.warnings, *option.answer.warnings)
@@ -159,7 +167,7 @@ def limited_by(option: ClusterOption) -> str:
 
 def _times(option: ClusterOption) -> str:
     prediction = option.prediction
-    if prediction is None:
+    if prediction is None or is_base(option):
         return ""
     base = prediction.base_accelerators
     shown = option.shown.prediction or prediction
@@ -172,6 +180,16 @@ def _times(option: ClusterOption) -> str:
     if option.ends:
         return f"{ends} times {base_words}"
     return f"{_short(times.point)} times {base_words} ({ends})"
+
+
+def is_base(option: ClusterOption) -> bool:
+    """Whether an option of which only ratios are known is the one that they compare with."""
+    prediction = option.prediction
+    return (
+        prediction is not None
+        and option.rate_factor == math.inf
+        and prediction.base_accelerators == option.cluster.accelerators
+    )
 
 
 def _short(value: float) -> str:
@@ -211,7 +229,8 @@ def _fewer(plan: JobPlan, option: ClusterOption) -> str:
     """Describe the option with fewer hosts, which is better than reducers."""
     name = noun(option.cluster.host.accelerator, option.cluster.accelerators)
     if option.shown.time_s is None:
-        return f"{name} would be faster: {_times(option)}, {price_words(plan, option)}"
+        figures = filter(None, (_times(option), price_words(plan, option)))
+        return f"{name} would be faster: {', '.join(figures)}"
     time = lasting(option.time_s.point) if option.time_s else ""
     return f"{name} would take {time}, {price_words(plan, option)}"
 
@@ -299,7 +318,7 @@ def remarks(plan: JobPlan) -> Iterator[str]:
         return
     yield from (f"Of larger or other clusters: {warning}." for warning in _others_warnings(plan))
     factor = max(option.rate_factor for option in plan.options)
-    base = "the smallest count measured" if factor == 1 else "one accelerator"
+    base = "the smallest count measured" if factor == 1 else f"one {unit_noun(plan)}"
     yield f"In brackets are 80 % intervals; efficiency is against {base}."
     if 1 < factor < math.inf:
         yield (
@@ -308,10 +327,10 @@ def remarks(plan: JobPlan) -> Iterator[str]:
         )
     if any(option.ends for option in plan.options):
         yield (
-            f"Rows without a point are for links of {SLOW_GBPS:g} to {FAST_GBPS:g} Gbit/s. "
-            "Give what is known of them: --stream-gbps with the rate that iperf3 -c HOST prints "
-            "between two hosts, --network-gbps with the nominal rate, or --network-gbps catalog "
-            "on Google's own machines."
+            f"Rows without a point are for links of {SLOW_GBPS:g} to {FAST_GBPS:g} Gbit/s; slower "
+            "links give less. Give what is known of them: --stream-gbps with the rate that "
+            "iperf3 -c HOST prints between two hosts, --network-gbps with the nominal rate, or "
+            "--network-gbps catalog on Google's own machines."
         )
     if plan.unpriced:
         why = "; ".join(plan.unpriced)

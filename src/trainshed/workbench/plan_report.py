@@ -20,7 +20,7 @@ from trainshed.model.texts import install_command
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.links import UNKNOWN_LINKS
 from trainshed.planning.marks import comparable
-from trainshed.planning.plan_words import noun, remarks
+from trainshed.planning.plan_words import remarks, unit_noun
 from trainshed.planning.scaling.calibration import Calibration, RunKind
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import timed
@@ -124,8 +124,9 @@ def _throughput(axes: Any, plan: JobPlan, calibrations: Sequence[Calibration]) -
         axes.plot([n, most], [rate, rate * most / n], "--", color=_GREY, label="in proportion")
         axes.plot(*zip(*points, strict=True), "k^", ms=6, label="measured")
     _scale(axes, plan, [n for n, _ in points])
-    axes.set_xlabel(noun(plan.job.host.accelerator, 2).partition(" ")[2])
-    unit = "times one accelerator" if _is_relative(plan) else "samples/s"
+    counted = unit_noun(plan)
+    axes.set_xlabel(f"{counted}s")
+    unit = f"times one {counted}" if _is_relative(plan) else "samples/s"
     axes.set_ylabel(f"{unit}, with 80 % intervals")
     axes.legend(frameon=False)
 

@@ -17,6 +17,7 @@ from trainshed.planning.plan_words import (
     figure,
     head,
     interval,
+    is_base,
     lasting_between,
     limited_by,
 )
@@ -81,6 +82,8 @@ def _rate_words(option: ClusterOption) -> str:
     prediction = option.prediction
     if prediction is None:
         return ""
+    if is_base(option):
+        return "one"
     if option.rate_factor == math.inf:
         return f"{interval(prediction.speedup, has_point=not option.ends)} x one"
     return interval(prediction.samples_per_s, has_point=not option.ends)
