@@ -157,6 +157,23 @@ def test_data_that_must_be_fed_is_said_first():
     )
 
 
+def test_an_exchange_for_each_micro_batch_is_not_planned_and_that_is_said():
+    training = Training(gradient_bytes=1e8, batch_per_accelerator=128, micro_batches=4)
+    assumed = (
+        "assumes one exchange for the 4 micro batches of a step, as with no_sync() of "
+        "DistributedDataParallel"
+    )
+    alone = calibrated(training, DGX, [one(0.2)])
+    assert assumed not in predict_on(alone, 1, 1).warnings
+    assert assumed in predict_on(alone, 8, 1).warnings
+    both = Run(kind=RunKind.HOST, accelerators=16, hosts=2, step_s=0.3)
+    assert assumed not in predict_on(calibrated(training, DGX, [one(0.2), both]), 32, 4).warnings
+    servers = replace(training, strategy=Strategy.PS_NAIVE)
+    assert assumed not in predict_on(calibrated(servers, DGX, [one(0.2)]), 16, 2).warnings
+    whole = replace(training, micro_batches=1)
+    assert assumed not in predict_on(calibrated(whole, DGX, [one(0.2)]), 16, 2).warnings
+
+
 def test_a_host_that_cannot_feed_its_accelerators_binds():
     training = Training(gradient_bytes=1e8, batch_per_accelerator=32)
     runs = [one(0.2), Run(kind=RunKind.INPUT, samples_per_s=400)]

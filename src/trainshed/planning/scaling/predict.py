@@ -61,7 +61,7 @@ def predict(
         bound_by=_binding(parts, rates, calibration.training, training),
         parts_s=_terms(parts),
         extrapolated=extrapolated(calibration, cluster),
-        warnings=_warnings(calibration, cluster),
+        warnings=_warnings(calibration, cluster, training),
         rate_factor=calibration.rate_factor,
     )
 
@@ -167,12 +167,17 @@ def _binding(parts: StepParts, rates: Rates, measured: Training, training: Train
     return largest if sum(lost.values()) > _LOSS * step else Binding.COMPUTE
 
 
-def _warnings(calibration: Calibration, cluster: Cluster) -> tuple[str, ...]:
+def _warnings(calibration: Calibration, cluster: Cluster, training: Training) -> tuple[str, ...]:
     warnings = []
     if calibration.training.data == "real" and "input_per_s" not in calibration.fitted.values:
         per_host = math.ceil(cluster.per_host)
         words = count_noun(per_host, "accelerator")
         warnings.append(f"assumes that the host can feed {words}")
+    if training.micro_batches > 1 and _exchanges_unmeasured(calibration, cluster):
+        warnings.append(
+            f"assumes one exchange for the {training.micro_batches} micro batches of a step, as "
+            "with no_sync() of DistributedDataParallel"
+        )
     if _whole_variable(calibration.training, cluster):
         megabytes = calibration.training.largest * _bytes_each(calibration.training) / 1e6
         warnings.append(f"one server holds the largest variable whole: {megabytes:.0f} MB a step")
@@ -181,6 +186,18 @@ def _warnings(calibration: Calibration, cluster: Cluster) -> tuple[str, ...]:
     if any(run.noisy for run in calibration.runs):
         warnings.append("the machine did other work while it was measured")
     return tuple(warnings)
+
+
+def _exchanges_unmeasured(calibration: Calibration, cluster: Cluster) -> bool:
+    """Whether gradients are summed over links that no timed run used."""
+    is_summed = calibration.training.strategy in {
+        Strategy.ALLREDUCE,
+        Strategy.ALLREDUCE_CPU,
+        Strategy.FSDP,
+    }
+    accelerators, hosts = _largest(calibration)
+    is_new = cluster.hosts > hosts == 1 or cluster.accelerators > accelerators == 1
+    return is_summed and is_new
 
 
 def _whole_variable(training: Training, cluster: Cluster) -> bool:
