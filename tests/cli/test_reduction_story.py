@@ -11,7 +11,8 @@ from server_process import ServerProcess
 T4 = {"machineType": "n1-standard-4", "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 1}
 PLANNED = (
     "1 reducer of n1-highcpu-16 carries 32 Gbit/s, the workers 40: 2 would match them; with 1 the "
-    "exchange is predicted at 1.40 times a ring, with 2 at 1.50."
+    "exchange is predicted at 1.40 times a ring, with 2 at 1.50, if the hosts have the network of "
+    "the catalog."
 )
 CAME = (
     "Reduction: 1.43 times a ring of the same links; predicted 1.50 (4 reducers, 812 rounds, "

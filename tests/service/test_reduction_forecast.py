@@ -24,11 +24,12 @@ V100 = {"machineType": "n1-highmem-96", "acceleratorType": "NVIDIA_TESLA_V100",
         "acceleratorCount": 8}  # fmt: skip
 EIGHT = (
     "8 reducers of n1-highcpu-16 carry 256 Gbit/s, the workers 500: 16 would match them; with 8 "
-    "the exchange is predicted at 1.31 times a ring, with 16 at 1.60."
+    "the exchange is predicted at 1.31 times a ring, with 16 at 1.60, if the hosts have the "
+    "network of the catalog."
 )
 SIXTEEN = (
     "16 reducers of n1-highcpu-16 carry 512 Gbit/s, the workers 500: the exchange is predicted at "
-    "1.60 times a ring."
+    "1.60 times a ring, if the hosts have the network of the catalog."
 )
 SEVEN = (
     "7 reducers of n1-highcpu-16 carry 224 Gbit/s, the workers 200; two worker hosts exchange as "

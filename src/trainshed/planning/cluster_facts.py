@@ -20,9 +20,7 @@ def cluster_facts(plan: JobPlan) -> Iterator[str]:
     own = plan.own
     forecast = matching_forecast(plan)
     if forecast and not any(option.cluster.reducers for option in plan.options):
-        is_assumed = own.cluster.host.network_assumed
-        condition = ", if the hosts have the network of the catalog" if is_assumed else ""
-        yield f"{'reducers':<9} {forecast.sentence}{condition}"
+        yield f"{'reducers':<9} {forecast.sentence}"
     if own.hour and own.prediction is None:
         name = noun(own.cluster.host.accelerator, own.cluster.accelerators)
         yield f"{'price':<9} {name}: {money(own.hour.amount, own.hour.currency)} an hour"
@@ -47,4 +45,9 @@ def _forecast(job: PlannedJob, cluster: Cluster, count: int) -> ReductionForecas
         total_gbps=cluster.hosts * gbps,
         reducer_gbps=job.reducers.gbps,
     )
-    return ReductionForecast(hosts=hosts, reducers=count, machine_type=job.reducers.machine_type)
+    return ReductionForecast(
+        hosts=hosts,
+        reducers=count,
+        machine_type=job.reducers.machine_type,
+        links_assumed=cluster.host.network_assumed,
+    )

@@ -29,6 +29,8 @@ class ReductionForecast:
     reducers: int
     machine_type: str = ""
     """The reducers' machine type; empty if only their links are known."""
+    links_assumed: bool = False
+    """Whether the links are those of Google's machine types, and the hosts may have others."""
 
     @cached_property
     def plan(self) -> ReducerPlan:
@@ -52,7 +54,7 @@ class ReductionForecast:
 
     @property
     def sentence(self) -> str:
-        """The bandwidths, the sufficient number and the gain; without a full stop."""
+        """The bandwidths, the sufficient number, the gain, and the condition; no full stop."""
         is_plural = self.reducers != 1
         of_type = f" of {self.machine_type}" if self.machine_type else ""
         text = (
@@ -62,7 +64,9 @@ class ReductionForecast:
         )
         if self.is_short and self.hosts.helps:
             text += f": {self.plan.sufficient.reducers} would match them"
-        return text + self._gain()
+        is_conditional = self.links_assumed and self.hosts.helps
+        condition = ", if the hosts have the network of the catalog" if is_conditional else ""
+        return f"{text}{self._gain()}{condition}"
 
     def _gain(self) -> str:
         if self.hosts.workers == 1:

@@ -249,7 +249,12 @@ def predicted(question: RuleContext) -> ReductionForecast | None:
     hosts = _find_hosts(question, reducer.machine_type, question.egress_gbps(reducer))
     if hosts is None:
         return None
-    return ReductionForecast(hosts=hosts, reducers=reducer.count, machine_type=reducer.machine_type)
+    return ReductionForecast(
+        hosts=hosts,
+        reducers=reducer.count,
+        machine_type=reducer.machine_type,
+        links_assumed=True,
+    )
 
 
 def _find_hosts(
