@@ -127,6 +127,25 @@ def test_hosts_of_their_own_teach_that_they_were(achieved, file):
     assert (run.hosts, run.machines) == (2, 2)
 
 
+def test_a_primary_without_gpus_is_no_host_of_the_run(achieved, file):
+    workers = {"workerType": "n1-standard-4", "workerCount": "2"}
+    gpus = {"workerConfig": {"acceleratorConfig": {"type": "NVIDIA_TESLA_V100", "count": "1"}}}
+    document = of_module("trainer.task", "n1-standard-8")
+    document["trainingInput"] |= {**workers, **gpus}
+    achieved.documents["j1"] = document
+    achieved.replicas[:] = [
+        {"role": "primary", "node": "n1"},
+        {"role": "worker", "node": "n1"},
+        {"role": "worker", "node": "n2"},
+    ]
+    text = file.read_text().replace('accelerator = "CPU"', 'accelerator = "NVIDIA_TESLA_V100"')
+    file.write_text(re.sub('^model = ".*"$', 'model = "task.py"', text, flags=re.MULTILINE))
+    run = achieved("j1", "--update", j1=DATA)
+    assert run.code == 0, run.err
+    (run,) = read(file.read_text()).of(RunKind.JOB)
+    assert (run.hosts, run.accelerators, run.machines) == (2, 2, 2)
+
+
 def test_one_job_without_a_prediction_hides_no_other(achieved):
     run = achieved("silent", "good", good=DATA)
     assert run.code == 0, run.err

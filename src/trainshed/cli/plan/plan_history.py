@@ -6,6 +6,7 @@ them with their predictions, by the server or by a calibration file.
 
 import argparse
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
@@ -254,7 +255,7 @@ def _read_prediction(context: ServerContext, job: str) -> Json:
     if summary.get("isUnscored"):
         again = context.command(f"plan history {job}")
         return {"job": job, _REASON: f"not scored yet; in some seconds: {again}"}
-    if why := _explain_sharing(summary):
+    if why := _explain_sharing(_list_nodes(summary, _spec(context, summary))):
         return {"job": job, _REASON: why}
     reason = (
         "the server predicts only after an earlier job of this trainer on this kind of machine "
@@ -320,9 +321,11 @@ def _compare_job(
     spec = _spec(context, view)
     if spec and (why := other_training(calibration, spec, event["data"])):
         return f"the calibration was measured with another training: {why}"
-    if why := _explain_sharing(view):
+    nodes = _list_nodes(view, spec)
+    if why := _explain_sharing(nodes):
         return why
-    job_run = _run(view, event["data"], calibration, gpus)
+    date = (view.get("endTime") or "")[:10]
+    job_run = _run(event["data"], calibration, gpus, len(nodes) or 1, date)
     outcome = outcome_of(job, calibration, job_run, event["data"].get("goodput"))
     if isinstance(outcome, NoPrediction):
         return f"{outcome.field}: {outcome.message} (accepted: {outcome.accepted})"
@@ -330,11 +333,17 @@ def _compare_job(
 
 
 def _spec(context: ServerContext, view: Json) -> "JobSpec | None":
-    """Return the job as it was submitted; None if it can no longer be read."""
-    from trainshed.wire.detect import parse
+    """Return the job with the accelerators of its machines; None if it can no longer be read."""
+    from trainshed.admission import equipped
+    from trainshed.service.jobs.judging import Rulebook, judge
+    from trainshed.service.jobs.refusing import Merged
 
-    name = view.get("name")
-    return parse(context.server.call("GET", f"/v1/{quote(name)}")).spec if name else None
+    if not (name := view.get("name")):
+        return None
+    document = context.server.call("GET", f"/v1/{quote(name)}")
+    rulebook = Rulebook(today=datetime.now(tz=UTC).date())
+    question = judge(Merged(content=document), rulebook).question
+    return equipped(question) if question else None
 
 
 def read_steps_event(context: ServerContext, path: str) -> Json | None:
@@ -353,9 +362,16 @@ def read_replicas(job: Json) -> list[tuple[str, str]]:
     return [(replica.get("role", ""), replica.get("node") or "") for replica in job["replicas"]]
 
 
-def _explain_sharing(job: Json) -> str:
+def _list_nodes(job: Json, spec: "JobSpec | None") -> list[str]:
+    """Return the nodes of the replicas that train, all workers without a spec; unknown: empty."""
+    from trainshed.planning.planned_jobs import trainers_of
+
+    roles = {group.role.value for group in trainers_of(spec)} if spec else _WORKERS
+    return [node for role, node in read_replicas(job) if role in roles]
+
+
+def _explain_sharing(nodes: Sequence[str]) -> str:
     """Return why the exchange of several hosts may have used no network; empty if it did."""
-    nodes = [node for role, node in read_replicas(job) if role in _WORKERS]
     machines = len(set(nodes)) if all(nodes) else 0
     if machines >= len(nodes) or len(nodes) == 1:
         return ""
@@ -365,14 +381,15 @@ def _explain_sharing(job: Json) -> str:
     )
 
 
-def _run(job: Json, data: dict[str, Any], calibration: "Calibration", gpus: int | None) -> "Run":
+def _run(
+    data: dict[str, Any], calibration: "Calibration", gpus: int | None, hosts: int, date: str
+) -> "Run":
     """Return the job as a run; its samples are those of one replica.  Raises UsageFault."""
     from trainshed.planning.job_runs import run_of_steps
 
-    hosts = sum(replica.get("role") in _WORKERS for replica in job["replicas"]) or 1
     count = gpus if gpus is not None else hosts * calibration.host.per_host
     if count < hosts:
         raise UsageFault(
             f"--gpus must be at least {hosts}, one for each host of the job, got {count}"
         )
-    return run_of_steps(data, calibration.host, count, hosts, (job.get("endTime") or "")[:10])
+    return run_of_steps(data, calibration.host, count, hosts, date)
