@@ -110,6 +110,9 @@ def test_the_time_of_a_partition():
     assert (refusal.change.field, refusal.change.accepted) == ("running_max", "3290s")
     longest = needs_of(group(Role.PRIMARY, 1), running_s_max=3290.0)
     assert explain_refusal(longest, CLUSTER, SHORT) is None
+    weeks = needs_of(group(Role.PRIMARY, 1), running_s_max=1_209_600.0)
+    refusal = explain_refusal(weeks, CLUSTER, SHORT)
+    assert refusal.message.startswith("the job may run 1209600 s,")
 
 
 def test_the_nodes_of_a_partition_for_one_job():

@@ -34,7 +34,7 @@ def test_the_smaller_limit_counts(limit_s, minutes_max, minutes, ends_s):
 def test_an_early_end_names_the_partition_and_the_two_settings():
     grant = grant_time(604_800.0, partition(DAY), OPTIONS)
     for words in (
-        "the partition day gives a job (1440 min",
+        "the partition day gives a job (86400 s by its MaxTime",
         "scheduling.timeout",
         "running_days_default",
     ):

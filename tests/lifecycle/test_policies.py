@@ -117,8 +117,8 @@ def test_limits_are_the_jobs_own_or_the_defaults(scheduling, default, running, w
         (
             Dialect.ML_V1,
             True,
-            Scheduling(running_s_max=3600.0),
-            "trainingInput.scheduling.maxRunningTime",
+            Scheduling(running_s_max=1_209_600.0),
+            "the 1209600 s of trainingInput.scheduling.maxRunningTime",
         ),
         (
             Dialect.ML_V1,

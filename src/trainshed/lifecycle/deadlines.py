@@ -63,8 +63,8 @@ def overdue(dialect: Dialect, scheduling: Scheduling, *, has_run: bool, ran_s: f
     """
     if not has_run:
         limit_s = limits_of(scheduling).waiting_s_max or 0.0
-        return f"The job waited for longer than the {limit_s:g} s of {_WAITING_FIELD[dialect]}."
+        return f"The job waited for longer than the {limit_s:.12g} s of {_WAITING_FIELD[dialect]}."
     field = _RUNNING_FIELD[dialect]
     if scheduling.running_s_max:
-        return f"The job ran for longer than the {scheduling.running_s_max:g} s of {field}."
+        return f"The job ran for longer than the {scheduling.running_s_max:.12g} s of {field}."
     return f"The job ran for {ran_s:.0f} s, the server's limit for jobs that do not set {field}."

@@ -296,7 +296,7 @@ def notes_of(job: LocalJob, host: Host, contained: Collection[Role]) -> tuple[st
     if job.spec.study:
         notes.append("A local run runs a tuning job once, without the parameters of a trial.")
     if limit_s := job.spec.scheduling.running_s_max:
-        limit = f"the job's limit of {limit_s:g} s does not end it"
+        limit = f"the job's limit of {limit_s:.12g} s does not end it"
         notes.append(f"A local run may take any time: {limit}.")
     return tuple(notes)
 

@@ -90,10 +90,10 @@ def _check_order(rules: EndingRules) -> Iterator[Violation]:
     least, most = rules.runtime_min or TimeLimit(), rules.runtime_max or TimeLimit()
     if least.seconds is not None and most.seconds is not None and least.seconds > most.seconds > 0:
         message = (
-            f"maxDuration of the minimum is {least.seconds:g}s, more than the {most.seconds:g}s of "
-            "the maximum"
+            f"maxDuration of the minimum is {least.seconds:.12g}s, more than the "
+            f"{most.seconds:.12g}s of the maximum"
         )
-        yield _make_violation(StudyField.RUNTIME_MIN, message, f"at most {most.seconds:g}s")
+        yield _make_violation(StudyField.RUNTIME_MIN, message, f"at most {most.seconds:.12g}s")
     first, last = _parse_time(least), _parse_time(most)
     if first and last and first > last:
         message = (

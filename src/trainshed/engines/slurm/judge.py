@@ -181,14 +181,14 @@ def _explain_time(
     longest = longest_s(partition.minutes_max, options.beyond_s)
     if longest and (limit_s is None or limit_s <= longest or not needs.sets_time):
         return None
-    may_run = "without a limit" if limit_s is None else f"{limit_s:g} s"
+    may_run = "without a limit" if limit_s is None else f"{limit_s:.12g} s"
     text = (
         f"the job may run {may_run}, and the partition {partition.name} lets jobs run "
         f"at most {longest} s"
     )
     if not longest:
         return _refuse(f"{text}: MaxTime is shorter than `grace_s` and `hold_s` of the engine")
-    return _refuse(text, field="running_max", requested=f"{limit_s:g}s", accepted=f"{longest}s")
+    return _refuse(text, field="running_max", requested=f"{limit_s:.12g}s", accepted=f"{longest}s")
 
 
 def _explain_nodes(needs: JobNeeds, pool: NodePool, options: SlurmOptions) -> Explanation | None:

@@ -325,7 +325,7 @@ def _list_notes(submission: Submission) -> tuple[str, ...]:
     """List what the log says when the attempt begins."""
     if not submission.ends_why or submission.ends_s is None:
         return ()
-    return (f"This attempt may run for {submission.ends_s:g} s{submission.ends_why}.",)
+    return (f"This attempt may run for {submission.ends_s:.12g} s{submission.ends_why}.",)
 
 
 def _list_placings(shape: JobShape, plan: LaunchPlan) -> tuple[Placing, ...]:

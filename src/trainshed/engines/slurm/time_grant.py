@@ -50,7 +50,7 @@ def grant_time(
         longest = longest_s(minutes_max, options.beyond_s)
         if running_s_max is None or running_s_max > longest:
             ends_s = float(longest_s(minutes_max, options.grace_s))
-            return TimeGrant(minutes_max, ends_s, _explain(partition))
+            return TimeGrant(minutes_max, ends_s, _explain(partition.name, minutes_max))
     if running_s_max is None:
         return TimeGrant()
     minutes, ends_s = minutes_of(running_s_max, options.beyond_s), _end_late(running_s_max, options)
@@ -63,9 +63,9 @@ def _end_late(running_s_max: float, options: SlurmOptions) -> float:
     return running_s_max + options.grace_s + _LAUNCHER_S
 
 
-def _explain(partition: Partition) -> str:
+def _explain(partition: str, minutes_max: int) -> str:
     return (
-        f", all that the partition {partition.name} gives a job ({partition.minutes_max} min by "
+        f", all that the partition {partition} gives a job ({60 * minutes_max} s by "
         "its MaxTime, or by `time_max_s` of the engine); submit the job again to go on from its "
         "checkpoints, or in a partition with a longer MaxTime; set scheduling.timeout "
         "(maxRunningTime of ml_v1) to learn at submit what a partition gives: without it a job "

@@ -216,7 +216,7 @@ class _Supervisor:
         """Stop an attempt on a cluster at its time limit, even if no server runs then."""
         rule = attempt.spec.remote
         if rule is not None and rule.ends_s is not None:
-            message = f"{TIME_IS_OVER} for {rule.ends_s:g} s{rule.ends_why}"
+            message = f"{TIME_IS_OVER} for {rule.ends_s:.12g} s{rule.ends_why}"
             order = Order(attempt.spec.grace_s, _TIMEOUT, message)
             self._loop.after(rule.ends_s, lambda: attempt.obey(order, f"Time limit: {message}"))
 
