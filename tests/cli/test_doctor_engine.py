@@ -1,6 +1,7 @@
 """``trainshed doctor --engine NAME``: what it prints of findings, and its exit code."""
 
 import json
+import signal
 from types import SimpleNamespace
 
 import pytest
@@ -54,6 +55,40 @@ def test_findings_are_a_document_too(served, capsys):
         "engine": "hpc",
         "checks": [{"check": "version", "result": "ok", "found": "22.05"}],
     }
+
+
+def test_what_only_some_jobs_need_is_noted(served, capsys):
+    served(probing(EngineFinding("numpy", False, "n1 has no numpy", "install numpy", False)))
+    assert run() == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["noted numpy: n1 has no numpy", "-> install numpy"]
+
+
+@pytest.mark.parametrize(
+    ("signum", "leaves"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)]
+)
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_signal_ends_the_probe_before_its_engine(served, capsys, signum, leaves, form):
+    ended = []
+
+    def probe():
+        try:
+            yield EngineFinding("version", True, "22.05")
+            signal.raise_signal(signum)
+            yield EngineFinding("clock", True, "no difference")
+        finally:
+            ended.append("probe")
+
+    served(SimpleNamespace(name="hpc", probe=probe, close=lambda: ended.append("engine")))
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with pytest.raises(leaves):
+            run(form)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended == ["probe", "engine"]
+    assert "clock" not in capsys.readouterr().out
 
 
 def test_a_cluster_that_is_away_could_not_be_looked_at(served, capsys):

@@ -101,6 +101,8 @@ class EngineFinding(NamedTuple):
     """The result in words."""
     advice: str = ""
     """The change that would make the check pass; empty if it has passed."""
+    is_needed: bool = True
+    """Whether all jobs need it; else a check that has not passed is only noted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

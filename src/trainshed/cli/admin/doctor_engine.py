@@ -1,28 +1,43 @@
 """``trainshed doctor --engine NAME``: checks the nodes of an engine with a small task."""
 
+import signal
 import sys
-from collections.abc import Iterator
-from contextlib import closing, suppress
-from typing import Final
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from typing import Final, NoReturn
 
 from trainshed.cli.terminal import out, out_json, paint, wants_colour
 from trainshed.config import Settings
 from trainshed.config.engine import engines_of
 from trainshed.engines.base import Engine, EngineFinding
 from trainshed.engines.capabilities import SupportsProbe
+from trainshed.model.exit_status import SIGNAL_BASE
 from trainshed.model.faults import EngineFault, UsageFault
 
 _FAILED: Final = 1
 _UNSEEN: Final = 2
-_COLOURS: Final = {"ok": "\x1b[32m", "FAILED": "\x1b[1;31m", "unseen": "\x1b[1;33m"}
+_COLOURS: Final = {
+    "ok": "\x1b[32m",
+    "noted": "\x1b[33m",
+    "FAILED": "\x1b[1;31m",
+    "unseen": "\x1b[1;33m",
+}
 _WIDTH: Final = max(map(len, _COLOURS))
 
 
 def examine_engine(name: str, settings: Settings, *, as_json: bool) -> int:
-    """Run the task and print its findings; return the exit code.  Raises UsageFault."""
+    """Run the task and print its findings; return the exit code.
+
+    Raises UsageFault; KeyboardInterrupt and SystemExit if a signal stops the task, which then
+    leaves no job and no file on the cluster.
+    """
     findings: list[EngineFinding] = []
-    with suppress(KeyboardInterrupt), closing(_engine(name, settings)) as engine:
-        for finding in _run_probe(engine):
+    with (
+        _exit_on_sigterm(),
+        closing(_engine(name, settings)) as engine,
+        closing(_run_probe(engine)) as probe,
+    ):
+        for finding in probe:
             findings.append(finding)
             if not as_json:
                 out("\n".join(_lines(finding)))
@@ -35,6 +50,20 @@ def examine_engine(name: str, settings: Settings, *, as_json: bool) -> int:
     return _FAILED if "FAILED" in words else 0
 
 
+@contextmanager
+def _exit_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise SystemExit, as Ctrl-C raises KeyboardInterrupt."""
+
+    def leave(signum: int, _frame: object) -> NoReturn:
+        raise SystemExit(SIGNAL_BASE + signum)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _engine(name: str, settings: Settings) -> Engine:
     engines = engines_of(settings)
     if name in engines.served:
@@ -45,7 +74,7 @@ def _engine(name: str, settings: Settings) -> Engine:
     raise UsageFault(f"--engine must be one of {accepted}, got {name!r}")
 
 
-def _run_probe(engine: Engine) -> Iterator[EngineFinding]:
+def _run_probe(engine: Engine) -> Generator[EngineFinding, None, None]:
     if not isinstance(engine, SupportsProbe):
         raise UsageFault(
             f"--engine must be an engine with other machines, and {engine.name} runs on this "
@@ -64,7 +93,9 @@ def _run_probe(engine: Engine) -> Iterator[EngineFinding]:
 def _word(finding: EngineFinding) -> str:
     if finding.check == "answer":
         return "unseen"
-    return "ok" if finding.is_well else "FAILED"
+    if finding.is_well:
+        return "ok"
+    return "FAILED" if finding.is_needed else "noted"
 
 
 def _lines(finding: EngineFinding) -> Iterator[str]:

@@ -210,6 +210,7 @@ def _check_answer(
         is_well=bool(answer.get("numpy")),
         found="found" if answer.get("numpy") else f"{python} of {host} has no numpy",
         advice="install numpy on the nodes if jobs use reducers; other jobs do not need it",
+        is_needed=False,
     )
     yield from _check_folder(answer, word, host, answered_s)
     yield EngineFinding(
