@@ -5,9 +5,11 @@ import pytest
 from trainshed.engines.base import NodeLocation, Traits
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.faults import UsageFault
-from trainshed.model.job import Program, ProgramKind
+from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
+from trainshed.model.roles import Dialect, Role
 from trainshed.service.starts.engine_images import EngineImages, RereadImages, images_of
 from trainshed.service.starts.images import ImageMapping, Images, LocalEnvironment
+from trainshed.service.starts.stand_ins import missing_starts
 from trainshed.testing.fake_engine import FakeEngine
 
 GOOGLES = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-13.py310:latest"
@@ -47,6 +49,17 @@ def test_what_nobody_has_asked_stands_in_for_nothing_unless_it_is_the_default():
     engines = engines_of(torch="/t/python", default="/d/python")
     images = images_of(engines, (), (), have_tables=True)
     assert images.of("there").stand_in(program(GOOGLES)).python == "/d/python"
+
+
+def test_a_prebuilt_image_without_an_interpreter_is_refused_with_the_settings_that_run_it():
+    images = images_of(engines_of(torch="/t/python"), (), (), have_tables=True).of("there")
+    group = ReplicaGroup(role=Role.PRIMARY, count=1, program=program(GOOGLES))
+    spec = JobSpec(dialect=Dialect.AIPLATFORM_V1, groups=(group,))
+    (violation,) = missing_starts(spec, images)
+    assert "no interpreter on the engine's nodes" in violation.message
+    assert "[engine.environments] / default = " in violation.accepted
+    assert "trainshed doctor --engine NAME" in violation.accepted
+    assert "prebuilt" not in violation.accepted
 
 
 def test_what_an_engine_knows_of_its_interpreters_decides():

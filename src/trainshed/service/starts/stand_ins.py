@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from trainshed.catalog.software import prebuilt_image
 from trainshed.launch import arguments
 from trainshed.launch.context import in_role_order, program_of
 from trainshed.launch.names import role_word
@@ -18,6 +19,16 @@ UNMAPPED: Final = (
     "[[image]] table of the server's configuration file maps it to a local environment"
 )
 WAYS_OUT: Final = "one of Google's prebuilt training images; or {lines}; or {container}"
+#: The same for a prebuilt image, which only engines refuse whose interpreters are unknown.
+PREBUILT: Final = (
+    "the server knows no interpreter on the engine's nodes that could replace Google's prebuilt "
+    "image {uri}, and there is no container runtime ({reason})"
+)
+WAYS_OUT_PREBUILT: Final = (
+    "in the [[engine]] table of the server's configuration file: [engine.environments] / default = "
+    "an interpreter of the nodes; or, for the interpreters that it has, one run of: trainshed "
+    "doctor --engine NAME; or {lines}; or {container}"
+)
 #: The TOML that an administrator adds, in one line.
 LINES: Final = (
     "in the server's configuration file, before other [[image]] tables: [[image]] / image = {uri} "
@@ -128,11 +139,12 @@ def _unmapped_image(role: Role, program: Program | None, images: Images) -> Viol
     if program and not uri:
         return _imageless(role, program, images)
     has_start = bool(program and (program.command or program.kind is ProgramKind.PYTHON_PACKAGE))
+    message, ways = (PREBUILT, WAYS_OUT_PREBUILT) if prebuilt_image(uri) else (UNMAPPED, WAYS_OUT)
     return Violation(
         field=FieldPath(Field.IMAGE_URI, role),
         rule="image-unmapped",
-        message=UNMAPPED.format(uri=uri, reason=images.no_containers),
-        accepted=WAYS_OUT.format(
+        message=message.format(uri=uri, reason=images.no_containers),
+        accepted=ways.format(
             lines=_lines(uri, DEFAULT, has_start=has_start), container=images.way_to_containers
         ),
     )
