@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { countDifferences, jobIdOf, orderRows, readFilter, toCsv } from "../src/core/queue";
+import { countDifferences, isHeld, jobIdOf, orderRows, readFilter, toCsv } from "../src/core/queue";
 import type { JobRow } from "../src/net/types";
 
 function row(uid: string, fields: Partial<JobRow> = {}): JobRow {
@@ -32,6 +32,13 @@ test("a trial of AI Platform, whose name has slashes, is addressed by its uid", 
   assert.equal(jobIdOf({ name: "projects/p/jobs/tune/trials/3", uid: "7" }), "7");
   assert.equal(jobIdOf({ name: "projects/p/jobs/tune", uid: "8" }), "tune");
   assert.equal(jobIdOf({ name: "projects/p/locations/l/customJobs/9", uid: "9" }), "9");
+});
+
+test("only a job that the server holds is held, not one that its engine holds", () => {
+  assert.equal(isHeld({ state: "QUEUED", waiting: { reason: "HELD" } }), true);
+  assert.equal(isHeld({ state: "QUEUED", waiting: { reason: "CAPACITY" } }), false);
+  assert.equal(isHeld({ state: "ENQUEUED", waiting: { reason: "HELD" } }), false);
+  assert.equal(isHeld({ state: "RUNNING", waiting: null }), false);
 });
 
 test("changes between two orders are counted once each", () => {

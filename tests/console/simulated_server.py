@@ -3,8 +3,8 @@
     python simulated_server.py serve --data-dir ...
 
 What attempts do is in benchmarks/service/simulated_nodes.py.  They print nothing: tests write their
-log files.  The last node has a GPU that another program uses, a faulty one, and an instance of a
-divided one.
+log files.  A person cancels the first attempt of a job with the argument ``scancel``.  The last
+node has a GPU that another program uses, a faulty one, and an instance of a divided one.
 """
 
 import functools
@@ -19,6 +19,7 @@ from benchmarks.service.simulated_nodes import compose, nodes, script
 
 from trainshed.app import application as app
 from trainshed.cli.main import main
+from trainshed.model.attempt import Loss
 from trainshed.model.gpus import GpuState, NodeGpu
 from trainshed.testing.fake_engine import FakeEngine
 
@@ -54,10 +55,19 @@ def fleet():
     return [*map(with_devices, whole), with_devices(last, STATES)]
 
 
+class _Engine(FakeEngine):
+    """Loses the first attempt of a job with ``scancel``, as a cluster does after a scancel."""
+
+    def launch(self, key, plan, place):
+        super().launch(key, plan, place)
+        if key.attempt == self.launches[key] == 1 and "scancel" in plan.primary.argv:
+            self.lose(key, loss=Loss.OPERATOR)
+
+
 if __name__ == "__main__":
     import trainshed.cli.admin.server  # noqa: F401 - to be replaced
 
-    engine = FakeEngine(fleet(), script=script)
+    engine = _Engine(fleet(), script=script)
     simulated = functools.partial(app.build, engine=engine, compose=compose)
     app.build = sys.modules["trainshed.cli.admin.server"].build = simulated
     sys.exit(main())

@@ -48,6 +48,17 @@ def test_a_waiting_job_says_why_and_starts_when_its_blocker_is_cancelled(simulat
     good(simulated.call("POST", f"/v1/{waiting}:cancel", {}))
 
 
+def test_a_held_job_is_resumed_by_a_button_beside_the_command(simulated, visit):
+    name = submit(simulated, simulated_job("stopped", "scancel"))
+    wait_until(lambda: (native(simulated, name).get("waiting") or {}).get("reason") == "HELD")
+    page = visit(simulated).open(job_path(name))
+    expect(page.get_by_text("trainshed jobs resume").first).to_be_visible()
+    page.get_by_role("button", name="Resume").click()
+    expect(state_of(page)).to_contain_text("RUNNING")
+    expect(page.get_by_role("button", name="Resume")).to_be_hidden()
+    good(simulated.call("POST", f"/v1/{name}:cancel", {}))
+
+
 TRACEBACK = (
     "Traceback (most recent call last):",
     '  File "/app/trainer/task.py", line 88, in train',

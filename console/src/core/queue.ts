@@ -54,6 +54,11 @@ export function isWaiting(row: { state: string }): boolean {
   return WAITING_STATES.includes(row.state);
 }
 
+/** Return whether the server holds a job that a person has stopped in its cluster; a job that its engine holds is ENQUEUED. */
+export function isHeld(row: { state: string; waiting?: { reason: string } | null }): boolean {
+  return row.state === "QUEUED" && row.waiting?.reason === "HELD";
+}
+
 /** Return whether a job, or the state of one, can change no more. */
 export function isEnded(row: { state: string }): boolean {
   return ENDED_STATES.includes(row.state);
