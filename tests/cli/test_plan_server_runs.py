@@ -1,6 +1,7 @@
 """``trainshed plan calibrate --on-server``: short jobs of a server say how a trainer scales."""
 
 import json
+import signal
 from types import SimpleNamespace
 
 import pytest
@@ -138,3 +139,25 @@ def test_a_job_is_cancelled_though_the_server_is_away_for_a_while(monkeypatch):
     place = SimpleNamespace(server=Away())
     assert server_runs._cancel(place, "j:cancel", "j")
     assert ("POST", "j:cancel") in calls
+
+
+def test_a_job_is_cancelled_before_sigterm_ends_the_command():
+    orders, signals = [], [signal.SIGTERM]
+
+    class Stopping:
+        def call(self, verb, path, _document=None, **_query):
+            if verb == "POST":
+                orders.append(path)
+            elif signals:
+                signal.raise_signal(signals.pop())
+            return {"jobId": "j", "state": "CANCELLED" if len(orders) > 1 else "RUNNING"}
+
+    planned = SimpleNamespace(job=SimpleNamespace(group="ai-platform jobs", document={}), hosts=1)
+    context = SimpleNamespace(server=Stopping(), project="p", region="us-central1")
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with pytest.raises(SystemExit):
+            server_runs._measure_job(context, planned, server_runs._Times(60.0, 60.0))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert orders == ["/v1/projects/p/jobs", "/v1/projects/p/jobs/j:cancel"]

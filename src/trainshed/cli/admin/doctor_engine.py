@@ -1,17 +1,16 @@
 """``trainshed doctor --engine NAME``: checks the nodes of an engine with a small task."""
 
-import signal
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
-from typing import Final, NoReturn
+from contextlib import closing
+from typing import Final
 
+from trainshed.cli.signals import exit_on_sigterm
 from trainshed.cli.terminal import out, out_json, paint, wants_colour
 from trainshed.config import Settings
 from trainshed.config.engine import engines_of
 from trainshed.engines.base import Engine, EngineFinding
 from trainshed.engines.capabilities import SupportsProbe
-from trainshed.model.exit_status import SIGNAL_BASE
 from trainshed.model.faults import EngineFault, UsageFault
 
 _FAILED: Final = 1
@@ -33,7 +32,7 @@ def examine_engine(name: str, settings: Settings, *, as_json: bool) -> int:
     """
     findings: list[EngineFinding] = []
     with (
-        _exit_on_sigterm(),
+        exit_on_sigterm(),
         closing(_engine(name, settings)) as engine,
         closing(_run_probe(engine)) as probe,
     ):
@@ -48,20 +47,6 @@ def examine_engine(name: str, settings: Settings, *, as_json: bool) -> int:
     if "unseen" in words:
         return _UNSEEN
     return _FAILED if "FAILED" in words else 0
-
-
-@contextmanager
-def _exit_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM raise SystemExit, as Ctrl-C raises KeyboardInterrupt."""
-
-    def leave(signum: int, _frame: object) -> NoReturn:
-        raise SystemExit(SIGNAL_BASE + signum)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _engine(name: str, settings: Settings) -> Engine:

@@ -12,6 +12,7 @@ from trainshed.catalog.catalog import Catalog
 from trainshed.cli.connecting import ServerContext
 from trainshed.cli.jobs.resource_texts import wait_lines
 from trainshed.cli.plan.plan_history import HOW_TO_REPORT, read_replicas, read_steps_event
+from trainshed.cli.signals import exit_on_sigterm
 from trainshed.cli.terminal import note
 from trainshed.client.collections import FINAL_STATES, WAITING_STATES, collection_of, native_path
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
@@ -107,25 +108,25 @@ def _explain_mismatch(spec: JobSpec, catalog: Catalog, hosts: int) -> str:
 def _measure_job(context: ServerContext, planned: _PlannedJob, times: _Times) -> JobRun | None:
     """Run one job and return its steps; None if several of its hosts ran on one machine.
 
-    Raises UsageFault if the job failed or reported no steps.
+    Raises UsageFault if the job failed or reported no steps; KeyboardInterrupt and SystemExit if
+    a signal ends the command: the job is cancelled before.
     """
     collection = collection_of(planned.job.group)
-    job = context.server.call(
-        "POST", collection.parent(context.project, context.region), planned.job.document
-    )
-    try:
-        name = job["name"] if collection.located else job["jobId"]
-        path = native_path(name, context.project)
-        hosts = count_noun(planned.hosts, "host")
-        note(f"{hosts}: {name} trains for {times.run_s:g} s; Ctrl-C cancels it")
-        _wait_for_training(FollowedJob(context.server, path, note), times)
-    finally:
-        if not _cancel(
-            context, f"{collection.path(name, context.project, context.region)}:cancel", path
-        ):
-            note(
-                f"{name} may still run; cancel it with: trainshed {collection.group} cancel {name}"
-            )
+    with exit_on_sigterm():
+        job = context.server.call(
+            "POST", collection.parent(context.project, context.region), planned.job.document
+        )
+        try:
+            name = job["name"] if collection.located else job["jobId"]
+            path = native_path(name, context.project)
+            hosts = count_noun(planned.hosts, "host")
+            note(f"{hosts}: {name} trains for {times.run_s:g} s; Ctrl-C and SIGTERM cancel it")
+            _wait_for_training(FollowedJob(context.server, path, note), times)
+        finally:
+            order = f"{collection.path(name, context.project, context.region)}:cancel"
+            if not _cancel(context, order, path):
+                command = f"trainshed {collection.group} cancel {name}"
+                note(f"{name} may still run; cancel it with: {command}")
     ended = context.server.call("GET", path)
     if ended["state"] == "FAILED":
         raise UsageFault(
