@@ -62,6 +62,7 @@ def test_one_replica_is_compared_with_nothing(plan):
     assert "x one" not in one
     assert "x one" in four
     assert "efficiency is against one CPU replica." in run.out
+    assert "the host can feed 1 CPU replica" in run.out
 
 
 def test_a_known_model_has_samples_a_time_and_a_cost_with_a_wide_interval(from_nothing):

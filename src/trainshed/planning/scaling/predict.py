@@ -170,8 +170,8 @@ def _binding(parts: StepParts, rates: Rates, measured: Training, training: Train
 def _warnings(calibration: Calibration, cluster: Cluster, training: Training) -> tuple[str, ...]:
     warnings = []
     if calibration.training.data == "real" and "input_per_s" not in calibration.fitted.values:
-        per_host = math.ceil(cluster.per_host)
-        words = count_noun(per_host, "accelerator")
+        is_cpu = cluster.host.accelerator in {"", "CPU"}
+        words = count_noun(math.ceil(cluster.per_host), "CPU replica" if is_cpu else "accelerator")
         warnings.append(f"assumes that the host can feed {words}")
     if training.micro_batches > 1 and _exchanges_unmeasured(calibration, cluster):
         warnings.append(
