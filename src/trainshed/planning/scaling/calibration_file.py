@@ -7,22 +7,37 @@ written for users and computed again from the runs.
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
+from enum import StrEnum
 from typing import Any, Final, get_type_hints
 
 from trainshed.model.texts import shorten_repr
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.columns import FLAG, LEAST, MOST, TEXT, Check, is_number
 from trainshed.planning.scaling.fitting import calibrated
-from trainshed.planning.scaling.training import Strategy, Training
+from trainshed.planning.scaling.training import Training
 
 SCHEMA: Final = 1
 _HEAD: Final = "# Short runs of one training on one kind of host (trainshed plan calibrate)."
 #: The most runs of a file.
 _RUNS_MAX: Final = 64
-#: Values other than 0 must lie between these, in any unit.
-_LEAST, _MOST, _COUNT_MOST = 1e-9, 1e18, 10**9
-#: Names of types in messages.
-_CALLED: Final = {str: "a text", bool: "true or false"}
+_COUNT_MOST: Final = 10**9
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _COUNT_MOST
+
+
+#: The checks of fields by their types.
+_CHECKS: Final[Mapping[type, Check]] = {
+    float: Check(
+        f"a number (0, or between {LEAST:g} and {MOST:g})",
+        lambda value: is_number(value) and value >= 0,
+    ),
+    int: Check(f"a whole number up to {_COUNT_MOST}", _is_count),
+    str: TEXT,
+    bool: FLAG,
+}
 
 
 def written(calibration: Calibration) -> str:
@@ -129,32 +144,13 @@ def _value(kind: type[Any], table: Any, where: str) -> Any:
 
 
 def _field(kind: Any, value: Any, where: str) -> Any:
-    if kind is float:
-        return _number(value, where)
-    if kind is int:
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _COUNT_MOST:
-            raise ValueError(
-                f"{where} must be a whole number up to {_COUNT_MOST}, got {shorten_repr(value)}"
-            )
-        return value
-    if kind in {RunKind, Strategy}:
-        accepted = [member.value for member in kind]
-        if value not in accepted:
-            raise ValueError(
-                f"{where} must be one of {', '.join(accepted)}, got {shorten_repr(value)}"
-            )
-        return kind(value)
-    if not isinstance(value, kind):
-        raise ValueError(f"{where} must be {_CALLED[kind]}, got {shorten_repr(value)}")  # noqa: TRY004 - a file's
-    return value
-
-
-def _number(value: Any, where: str) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and (value == 0 or _LEAST <= value <= _MOST):
-        return float(value)
-    accepted = f"0, or between {_LEAST:g} and {_MOST:g}"
-    raise ValueError(f"{where} must be a number ({accepted}), got {shorten_repr(value)}")
+    members = [member.value for member in kind] if issubclass(kind, StrEnum) else []
+    check = (
+        Check(f"one of {', '.join(members)}", members.__contains__) if members else _CHECKS[kind]
+    )
+    if not check.holds(value):
+        raise ValueError(f"{where} must be {check.accepted}, got {shorten_repr(value)}")
+    return kind(value)
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from trainshed.model.faults import UsageFault
 from trainshed.model.texts import count_noun, shorten_repr
+from trainshed.planning.scaling.columns import FLAG, TEXT, Check, is_number
 
 #: The most points of a curve: a fit of so many points takes seconds.
 POINTS_MAX: Final = 256
@@ -170,70 +171,42 @@ def _drop_duplicates(series: tuple[Series, ...], faults: list[str]) -> tuple[Ser
     return tuple(by_id.values())
 
 
-_LEAST, _MOST, _COUNT_MOST = 1e-9, 1e18, 10**7
-# Checks of a column's value: None if it is valid, else the accepted values.
-_Check = Callable[[Any], str | None]
+_COUNT_MOST: Final = 10**7
 
 
-def _text(value: Any) -> str | None:
-    return None if isinstance(value, str) else "a text"
+def _is_count(value: Any) -> bool:
+    return is_number(value) and value == int(value) and 1 <= value <= _COUNT_MOST
 
 
-def _name(value: Any) -> str | None:
-    return None if isinstance(value, str) and value else "a text that is not empty"
+def _is_unit(value: Any) -> bool:
+    is_single = isinstance(value, str) and not set(value) & set(",;|") and " or " not in value
+    return is_single and (value.endswith("/s") or value.startswith("times "))
 
 
-def _flag(value: Any) -> str | None:
-    return None if isinstance(value, bool) else "true or false"
+def _is_points(value: Any) -> bool:
+    return bool(value) and all(isinstance(point, list) and len(point) == _POINT for point in value)
 
 
-def _is_number(value: Any) -> bool:
-    """Whether a number has a plausible size, in any unit."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and (value == 0 or _LEAST <= abs(value) <= _MOST)
-
-
-def _positive(value: Any) -> str | None:
-    return None if _is_number(value) and value > 0 else "a number over 0"
-
-
-def _rate(value: Any) -> str | None:
-    return None if _is_number(value) and value >= 0 else "a number, 0 or more"
-
-
-def _count(value: Any) -> str | None:
-    whole = _is_number(value) and value == int(value) and 1 <= value <= _COUNT_MOST
-    return None if whole else f"a whole number, 1 to {_COUNT_MOST}"
-
-
-def _metric(value: Any) -> str | None:
-    single = isinstance(value, str) and not set(value) & set(",;|") and " or " not in value
-    named = single and (value.endswith("/s") or value.startswith("times "))
-    return None if named else "one unit of throughput, as samples/s or tokens/s"
-
-
-def _data(value: Any) -> str | None:
-    return None if value in {"real", "synthetic"} else "real or synthetic"
-
-
-def _batches(value: Any) -> str | None:
-    good = isinstance(value, list) and value and all(_positive(batch) is None for batch in value)
-    return None if good else "a list of numbers over 0, one for each point"
-
-
-def _points(value: Any) -> str | None:
-    good = (
-        isinstance(value, list)
-        and value
-        and all(isinstance(point, list) and len(point) == _POINT for point in value)
-    )
-    return None if good else "a list of [accelerators, hosts, throughput]"
+_NAME: Final = Check("a text that is not empty", lambda value: value and isinstance(value, str))
+_RATE: Final = Check("a number, 0 or more", lambda value: is_number(value) and value >= 0)
+_POSITIVE: Final = Check("a number over 0", lambda value: is_number(value) and value > 0)
+_COUNT: Final = Check(f"a whole number, 1 to {_COUNT_MOST}", _is_count)
+_METRIC: Final = Check("one unit of throughput, as samples/s or tokens/s", _is_unit)
+_DATA: Final = Check("real or synthetic", lambda value: value in ("real", "synthetic"))
+_BATCHES: Final = Check(
+    "a list of numbers over 0, one for each point",
+    lambda value: value and isinstance(value, list) and all(map(_POSITIVE.holds, value)),
+)
+_POINTS: Final = Check(
+    "a list of [accelerators, hosts, throughput]",
+    lambda value: isinstance(value, list) and _is_points(value),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
     required: tuple[str, ...]
-    columns: Mapping[str, _Check]
+    columns: Mapping[str, Check]
     build: Callable[[Mapping[str, Any]], Any]
 
 
@@ -243,10 +216,15 @@ def _faults_of(kind: str, where: str, row: Mapping[str, Any]) -> Iterator[str]:
     for name, value in row.items():
         if name not in checks:
             yield f"{where}: there is no column {name}; there are {_join_names(checks)}"
-        elif accepted := checks[name](value):
-            yield f"{where}: {name} must be {accepted}, got {shorten_repr(value)}"
-    if kind == "series" and _points(row.get("points")) is None:
+        else:
+            yield from _refuse(where, name, checks[name], value)
+    if kind == "series" and _POINTS.holds(row.get("points")):
         yield from _faults_of_points(where, row)
+
+
+def _refuse(where: str, name: str, check: Check, value: Any) -> Iterator[str]:
+    if not check.holds(value):
+        yield f"{where}: {name} must be {check.accepted}, got {shorten_repr(value)}"
 
 
 def _faults_of_points(where: str, row: Mapping[str, Any]) -> Iterator[str]:
@@ -268,13 +246,12 @@ def _faults_of_points(where: str, row: Mapping[str, Any]) -> Iterator[str]:
 
 def _faults_of_point(where: str, point: list[Any]) -> Iterator[str]:
     accelerators, hosts, throughput = point
-    if accepted := _count(accelerators):
-        yield f"{where}: points: accelerators must be {accepted}, got {shorten_repr(accelerators)}"
-    elif _count(hosts) or hosts > accelerators:
+    is_count = _COUNT.holds(accelerators)
+    yield from _refuse(where, "points: accelerators", _COUNT, accelerators)
+    if is_count and not (_COUNT.holds(hosts) and hosts <= accelerators):
         accepted = f"1 to {accelerators}, one for each accelerator at most"
         yield f"{where}: points: hosts must be {accepted}, got {shorten_repr(hosts)}"
-    if accepted := _positive(throughput):
-        yield f"{where}: points: throughput must be {accepted}, got {shorten_repr(throughput)}"
+    yield from _refuse(where, "points: throughput", _POSITIVE, throughput)
 
 
 def _contradictions(where: str, before: list[Any], after: list[Any]) -> Iterator[str]:
@@ -309,12 +286,12 @@ def _series(row: Mapping[str, Any]) -> Series:
     return Series(points=points, **columns)
 
 
-_REQUIRED: Final[Mapping[Any, _Check]] = {str: _name, int: _count, float: _positive}
-_OPTIONAL: Final[Mapping[Any, _Check]] = {str: _text, int: _count, float: _rate, bool: _flag}
+_REQUIRED: Final[Mapping[Any, Check]] = {str: _NAME, int: _COUNT, float: _POSITIVE}
+_OPTIONAL: Final[Mapping[Any, Check]] = {str: TEXT, int: _COUNT, float: _RATE, bool: FLAG}
 
 
 def _kind_of(
-    row: type[Any], build: Callable[[Mapping[str, Any]], Any] | None = None, **checks: _Check
+    row: type[Any], build: Callable[[Mapping[str, Any]], Any] | None = None, **checks: Check
 ) -> _Kind:
     """Return the columns of a row: its fields, checked by ``checks`` or by their types."""
     required = tuple(one.name for one in fields(row) if one.default is MISSING)
@@ -331,12 +308,12 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "series": _kind_of(
         Series,
         _series,
-        points=_points,
-        metric=_metric,
-        data=_data,
-        params=_positive,
-        batch_per_acc=_positive,
-        local_batch=_batches,
+        points=_POINTS,
+        metric=_METRIC,
+        data=_DATA,
+        params=_POSITIVE,
+        batch_per_acc=_POSITIVE,
+        local_batch=_BATCHES,
     ),
     "model": _kind_of(ModelCard),
     "system": _kind_of(SystemCard),
