@@ -1,7 +1,8 @@
 """Makes the plan of a job: the predictions for every cluster, and the recommended ones."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from trainshed.model.texts import count_noun
@@ -28,7 +29,7 @@ from trainshed.planning.planned_jobs import PlannedJob
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.prediction import NoPrediction
-from trainshed.planning.what_ifs import ClusterOption, TrainingWork, weigh
+from trainshed.planning.what_ifs import ClusterOption, TrainingWork, WhatIf, weigh
 
 ONLY_RATIOS: Final = "published jobs show how such a training scales, not how long it takes"
 
@@ -165,7 +166,7 @@ class JobPlan:
     def _without_reducers(self, option: ClusterOption) -> ClusterOption | None:
         if not option.cluster.reducers:
             return None
-        plain = replace(option.cluster, reducers=0, reducer_gbps=0.0)
+        plain = option.cluster.without_reducers
         return next((other for other in self.options if other.cluster == plain), None)
 
     def _before(self, option: ClusterOption) -> ClusterOption | None:
@@ -200,15 +201,14 @@ def plan_of(
 ) -> JobPlan:
     """Predict every cluster of the request and choose the recommended ones."""
     job = with_known_links(job, request, calibrations)
+    predict = partial(weigh, request=request, work=work, prices=prices)
     options: list[ClusterOption] = []
     what_ifs = list(clusters(job, request, calibrations))
     requested = {what_if.cluster for what_if in what_ifs}
     for what_if in what_ifs:
-        option = weigh(what_if, request, work, prices)
+        option = predict(what_if)
         options.append(option)
-        better = (
-            _add_reducers(job, option, request, work, prices) if request.reducers is None else None
-        )
+        better = _add_reducers(job, option, predict) if request.reducers is None else None
         if better and better.cluster not in requested:
             options.append(better)
     sound = [option for option in options if not _is_idle(job, option)]
@@ -231,12 +231,11 @@ def _find_improvement(own: ClusterOption, options: Sequence[ClusterOption]) -> C
     """Return the cluster with reducers, or with more reducers, if it is surely faster."""
     if own.what_if.parts:
         return None
-    plain = replace(own.cluster, reducers=0, reducer_gbps=0.0)
     variants = [
         option
         for option in options
         if option.cluster.reducers > own.cluster.reducers
-        and replace(option.cluster, reducers=0, reducer_gbps=0.0) == plain
+        and option.cluster.without_reducers == own.cluster.without_reducers
     ]
     return best_of(variants, own)
 
@@ -247,16 +246,9 @@ def _is_idle(job: PlannedJob, option: ClusterOption) -> bool:
 
 
 def _add_reducers(
-    job: PlannedJob,
-    option: ClusterOption,
-    request: PlanRequest,
-    work: TrainingWork,
-    prices: PriceList,
+    job: PlannedJob, option: ClusterOption, predict: Callable[[WhatIf], ClusterOption]
 ) -> ClusterOption | None:
     """Return the cluster with reducers, if it is surely faster than without; else None."""
     if not option.prediction:
         return None
-    variants = (
-        weigh(what_if, request, work, prices) for what_if in with_reducers(job, option.what_if)
-    )
-    return best_of(variants, option)
+    return best_of(map(predict, with_reducers(job, option.what_if)), option)

@@ -9,6 +9,11 @@ from trainshed.planning.scaling.step_statistics import StepStatistics, summarize
 
 #: The fewest steps for statistics.
 STEPS_MIN: Final = 10
+#: The figures that events pass on as the trainer reported them.
+_AS_REPORTED: Final = (
+    *("stack", "parameters", "largest", "gradient_bytes", "micro_batches", "state_bytes"),
+    *("host_bytes", "device_bytes"),
+)
 WHAT_HELPS: Final = "more loader workers, cached data or more hosts would help"
 
 
@@ -24,11 +29,7 @@ class StepsAchieved:
     @property
     def samples_per_s(self) -> float:
         """The rate of this replica; 0 if samples were not counted."""
-        return (
-            self.times.samples / self.times.steps / self.statistics.step_s
-            if self.times.steps
-            else 0.0
-        )
+        return self.times.samples / max(1, self.times.steps) / self.statistics.step_s
 
     @property
     def goodput(self) -> float | None:
@@ -71,14 +72,7 @@ class StepsAchieved:
             "samples_per_s": _rounded(self.samples_per_s),
             "wait_share": _rounded(self.statistics.wait_share),
             "goodput": None if goodput is None else _rounded(goodput),
-            "stack": self.times.stack,
-            "parameters": self.times.parameters,
-            "largest": self.times.largest,
-            "gradient_bytes": self.times.gradient_bytes,
-            "micro_batches": self.times.micro_batches,
-            "state_bytes": self.times.state_bytes,
-            "host_bytes": self.times.host_bytes,
-            "device_bytes": self.times.device_bytes,
+            **{name: getattr(self.times, name) for name in _AS_REPORTED},
         }
 
 

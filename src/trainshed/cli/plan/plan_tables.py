@@ -172,7 +172,7 @@ def refused_json(refused: NoPrediction) -> dict[str, Any]:
 
 def refusal(refused: NoPrediction | None) -> dict[str, Any] | None:
     """Return the field, the reason and the accepted values as JSON."""
-    return refused and _pick(refused, "field", "message", "accepted")
+    return _pick(refused, "field", "message", "accepted") if refused else None
 
 
 def _pick(value: Any, *names: str) -> dict[str, Any]:
@@ -199,7 +199,9 @@ def _index(plan: JobPlan, option: ClusterOption | None) -> int | None:
 
 def _prices(plan: JobPlan) -> dict[str, Any] | None:
     price = next((option.hour for option in plan.options if option.hour), None)
-    return price and {**_pick(price, "currency", "dates", "sources"), "spot": plan.prices.spot}
+    if price is None:
+        return None
+    return {**_pick(price, "currency", "dates", "sources"), "spot": plan.prices.spot}
 
 
 def _option(plan: JobPlan, option: ClusterOption) -> dict[str, Any]:

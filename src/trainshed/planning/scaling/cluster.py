@@ -1,6 +1,6 @@
 """Clusters for training: hosts of one kind, their links, and their helper hosts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _BITS = 8
 _GIGA = 1e9
@@ -80,3 +80,8 @@ class Cluster:
     def per_host(self) -> float:
         """The accelerators of the job on one host (g)."""
         return self.accelerators / self.hosts
+
+    @property
+    def without_reducers(self) -> "Cluster":
+        """The same cluster without reducers."""
+        return replace(self, reducers=0, reducer_gbps=0.0)

@@ -103,12 +103,5 @@ def _compare_prices(cpu: Rate, gpus: Sequence[Rate], prices: Prices) -> Iterator
             best, least = rate.count, share.point
         elif share.low < 1.0 < share.high:
             yield "That difference is within the uncertainty."
-    yield (
-        f"By these prices {best} GPUs are cheapest."
-        if best > 1
-        else (
-            "By these prices one GPU is cheapest."
-            if best
-            else "By these prices the CPU is cheapest."
-        )
-    )
+    name = "the CPU is" if not best else "one GPU is" if best == 1 else f"{best} GPUs are"
+    yield f"By these prices {name} cheapest."

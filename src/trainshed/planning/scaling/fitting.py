@@ -168,16 +168,15 @@ def drift(constants: Parameters, a: LogMeasurement, b: LogMeasurement) -> float:
     """Return the covariance of two steps' drift; probes of a link have none."""
     if not a.what == b.what == "step":
         return 0.0
-    return shared_drift(constants, doublings_of(a.run), doublings_of(b.run))
+    return shared_drift(constants, a.run, b.run)
 
 
-def shared_drift(constants: Parameters, a: tuple[float, float], b: tuple[float, float]) -> float:
-    """Return the covariance of the drift of two clusters: each doubling that both have adds to it.
-
-    ``a`` and ``b`` are as ``doublings_of`` returns them.
-    """
-    inside = constants.priors["drift_inside"] ** 2 * min(a[0], b[0])
-    return inside + constants.priors["drift_hosts"] ** 2 * min(a[1], b[1])
+def shared_drift(constants: Parameters, a: Cluster | Run, b: Cluster | Run) -> float:
+    """Return the covariance of the drift of two steps: each doubling that both have adds to it."""
+    pairs = zip(doublings_of(a), doublings_of(b), strict=True)
+    inside, hosts = (min(pair) for pair in pairs)
+    priors = constants.priors
+    return priors["drift_inside"] ** 2 * inside + priors["drift_hosts"] ** 2 * hosts
 
 
 def doublings_of(counts: Cluster | Run) -> tuple[float, float]:

@@ -16,7 +16,6 @@ from trainshed.planning.scaling.fitting import (
     UNKNOWNS,
     HostTraining,
     LogMeasurement,
-    doublings_of,
     measurements_of,
     shared_drift,
     spread_of,
@@ -69,8 +68,7 @@ class Posterior:
             return math.log(step_s / self.job.step(base, values, batch) if base else step_s)
 
         slopes = _slopes(self.job, self.values, logarithm)
-        doublings = doublings_of(cluster)
-        alone = dot(slopes, slopes) + shared_drift(self.job.constants, doublings, doublings)
+        alone = dot(slopes, slopes) + shared_drift(self.job.constants, cluster, cluster)
         shared = self._shared(cluster)
         both = [dot(slopes, row) + more for row, more in zip(self.slopes, shared, strict=True)]
         explained = forward(self.lower, both)
@@ -78,9 +76,8 @@ class Posterior:
         return math.sqrt(max(0.0, alone - dot(explained, explained)) + noise * noise)
 
     def _shared(self, cluster: Cluster) -> Vector:
-        at, constants = doublings_of(cluster), self.job.constants
         return [
-            shared_drift(constants, at, doublings_of(one.run)) if one.what == "step" else 0.0
+            shared_drift(self.job.constants, cluster, one.run) if one.what == "step" else 0.0
             for one in self.observations
         ]
 
