@@ -37,7 +37,7 @@ def marks_of(options: Sequence[ClusterOption], request: PlanRequest) -> OptionMa
     """Return the recommended options, and the recommendations that depend on unknown links."""
     if not are_comparable(options):
         return OptionMarks()
-    known = [option for option in options if not option.ends]
+    with_links = [option for option in options if not option.ends]
     slow, fast = (_marks_at(options, end, request) for end in (0, 1))
     sure = {
         name: option
@@ -49,7 +49,7 @@ def marks_of(options: Sequence[ClusterOption], request: PlanRequest) -> OptionMa
         for name, option in slow.items()
         if name not in sure
     }
-    return OptionMarks(**sure, meets=_find_meeting(known, request), unknown=unknown)
+    return OptionMarks(**sure, meets=_find_meeting(with_links, request), unknown=unknown)
 
 
 def are_comparable(options: Sequence[ClusterOption]) -> bool:
