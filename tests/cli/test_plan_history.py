@@ -177,6 +177,21 @@ def test_a_job_without_a_score_hears_whether_one_will_come(trainshed, summary, s
     assert f"j1: no prediction: {says}" in run.err
 
 
+def test_a_trial_without_a_document_of_its_own_hears_why_it_has_no_score(trainshed):
+    name = "projects/p/jobs/tune/trials/3"
+    replicas = 2 * [{"role": "worker", "node": "n1"}]
+    view = {"name": name, "state": "FAILED", "replicas": replicas}
+    refusal = {"error": {"code": 404, "status": "NOT_FOUND", "message": f"{name} does not exist"}}
+
+    def answer(_verb, path, _document):
+        return (404, refusal) if path.startswith("/v1/") else (200, view)
+
+    with StandIn(answer) as server:
+        run = trainshed("plan", "history", "7", "--url", server.url, "--project", "p")
+    assert run.code == 3, run.err
+    assert "its 2 hosts ran on 1 machine" in run.err
+
+
 def test_jobs_are_compared_and_counted(achieved):
     run = achieved("good", "slow", good=DATA, slow={**DATA, "step_s": 0.05})
     assert run.code == 0, run.err

@@ -340,7 +340,12 @@ def _spec(context: ServerContext, view: Json) -> "JobSpec | None":
 
     if not (name := view.get("name")):
         return None
-    document = context.server.call("GET", f"/v1/{quote(name)}")
+    try:
+        document = context.server.call("GET", f"/v1/{quote(name)}")
+    except ServerRefusal as refusal:
+        if refusal.http_status != HTTPStatus.NOT_FOUND:
+            raise
+        return None  # a trial of AI Platform has no document of its own
     rulebook = Rulebook(today=datetime.now(tz=UTC).date())
     question = judge(Merged(content=document), rulebook).question
     return equipped(question) if question else None
