@@ -9,7 +9,7 @@ from trainshed.planning.cluster_refusals import can_reduce, refuse_cluster, refu
 from trainshed.planning.layouts import HostType, Layout, requested_layouts, usual_layouts
 from trainshed.planning.links import HostLinks, links_of, network_gbps
 from trainshed.planning.measured_hosts import is_same, on_host
-from trainshed.planning.memory import MemoryUse, memory_use
+from trainshed.planning.memory import memory_use
 from trainshed.planning.plan_request import CATALOG, BatchRule, PlanRequest
 from trainshed.planning.planned_jobs import PlannedJob
 from trainshed.planning.prices import Machines
@@ -49,14 +49,13 @@ def clusters(
     job: PlannedJob, request: PlanRequest, calibrations: Sequence[Calibration]
 ) -> Iterator[WhatIf]:
     """Yield every cluster of the request, and the job's own."""
-    measurements = _Measurements(calibrations, request)
+    lister = _ClusterLister(job, request, calibrations)
     if job.mixed:
-        yield from _mixture(job, request, measurements)
+        yield lister.mixture()
     for host_type in dict.fromkeys((job.host_type, *job.others)):
-        for layout, is_requested in _list_layouts(job, request, host_type, calibrations).items():
+        for layout, is_requested in lister.layouts(host_type).items():
             unfit = host_type.refuse(layout.accelerators // layout.hosts)
-            what_if = _what_if(job, request, measurements, layout, unfit)
-            what_if = replace(what_if, is_asked=is_requested)
+            what_if = replace(lister.what_if(layout, unfit), is_asked=is_requested)
             is_own = not job.mixed and host_type == job.host_type and layout == job.layout
             yield from _with_own_reducers(job, request, what_if) if is_own else [what_if]
 
@@ -69,46 +68,107 @@ def _with_own_reducers(job: PlannedJob, request: PlanRequest, what_if: WhatIf) -
     yield replace(what_if, is_own=True)
 
 
-def _list_layouts(
-    job: PlannedJob,
-    request: PlanRequest,
-    host_type: HostType,
-    calibrations: Sequence[Calibration],
-) -> dict[Layout, bool]:
-    """Return the layouts on one kind of host by size, and whether the user requested each."""
-    own_count = job.accelerators
-    requested = frozenset(requested_layouts(host_type, request, job.hosts))
-    layouts = requested or frozenset(usual_layouts(host_type, own_count))
-    if own_count:
-        own = job.layout if host_type == job.host_type else None
-        layouts |= {own or host_type.comparable(own_count)}
-    layouts |= set(_measured_layouts(host_type, calibrations))
-    ordered = sorted(layouts, key=lambda layout: (layout.accelerators, layout.hosts))
-    return {layout: layout in requested for layout in ordered}
+class _ClusterLister:
+    """Lists the clusters of a plan; the calibration of each kind of host is fitted once."""
 
+    def __init__(
+        self, job: PlannedJob, request: PlanRequest, calibrations: Sequence[Calibration]
+    ) -> None:
+        self._job = job
+        self._request = request
+        self._calibrations = calibrations
+        self._links: dict[HostKind, HostLinks] = {}
 
-def _measured_layouts(host_type: HostType, calibrations: Sequence[Calibration]) -> Iterator[Layout]:
-    """Yield the counts at which steps were timed on a type of host, if jobs may have them."""
-    host = host_type.host
-    for calibration in calibrations:
-        for run in timed(calibration.runs) if is_same(calibration.host, host) else ():
-            layout = Layout(host=host, accelerators=run.accelerators)
-            if layout.hosts == run.hosts and not host_type.refuse(run.accelerators // run.hosts):
-                yield layout
+    def layouts(self, host_type: HostType) -> dict[Layout, bool]:
+        """Return the layouts on one kind of host by size, and whether the user requested each."""
+        job, own_count = self._job, self._job.accelerators
+        requested = frozenset(requested_layouts(host_type, self._request, job.hosts))
+        layouts = requested or frozenset(usual_layouts(host_type, own_count))
+        if own_count:
+            own = job.layout if host_type == job.host_type else None
+            layouts |= {own or host_type.comparable(own_count)}
+        layouts |= set(self._measured_layouts(host_type))
+        ordered = sorted(layouts, key=lambda layout: (layout.accelerators, layout.hosts))
+        return {layout: layout in requested for layout in ordered}
 
+    def _measured_layouts(self, host_type: HostType) -> Iterator[Layout]:
+        """Yield the counts at which steps were timed on a type of host, if jobs may have them."""
+        host = host_type.host
+        for calibration in self._calibrations:
+            for run in timed(calibration.runs) if is_same(calibration.host, host) else ():
+                layout = Layout(host=host, accelerators=run.accelerators)
+                if layout.hosts == run.hosts and not host_type.refuse(
+                    run.accelerators // run.hosts
+                ):
+                    yield layout
 
-def _mixture(
-    job: PlannedJob, request: PlanRequest, measurements: "_Measurements"
-) -> Iterator[WhatIf]:
-    """Yield the job's own cluster of several kinds of hosts."""
-    hosts = sum(count for _, count in job.mixed)
-    parts = [
-        _what_if(job, request, measurements, Layout(host=kind, accelerators=hosts * kind.per_host))
-        for kind, _ in job.mixed
-    ]
-    ends = [_mix(job, [part.ends[end] if part.ends else part for part in parts]) for end in (0, 1)]
-    has_ends = any(part.ends for part in parts)
-    yield replace(_mix(job, parts), ends=tuple(ends) if has_ends else (), is_own=True)
+    def mixture(self) -> WhatIf:
+        """Return the job's own cluster of several kinds of hosts."""
+        hosts = sum(count for _, count in self._job.mixed)
+        parts = [
+            self.what_if(Layout(host=kind, accelerators=hosts * kind.per_host))
+            for kind, _ in self._job.mixed
+        ]
+        whole = replace(_mix(self._job, parts), ends=(), is_own=True)
+        if not any(part.ends for part in parts):
+            return whole
+        of_ends = ([part.ends[end] if part.ends else part for part in parts] for end in (0, 1))
+        return replace(whole, ends=tuple(_mix(self._job, parts) for parts in of_ends))
+
+    def what_if(self, layout: Layout, unfit: NoPrediction | None = None) -> WhatIf:
+        """Return a cluster with its calibration, batch and memory; ``unfit`` refuses it."""
+        job, request, links = self._job, self._request, self._find_links(layout.host)
+        calibration, crosses = links.calibration, layout.hosts > 1
+        servers, reducers = job.server_count(request), request.reducers or 0
+        cluster = Cluster(
+            host=links.host,
+            accelerators=layout.accelerators,
+            hosts=layout.hosts,
+            reducers=reducers,
+            reducer_gbps=job.reducers.gbps if reducers else 0.0,
+            servers=servers,
+            server_gbps=job.servers.gbps if servers else 0.0,
+        )
+        batch = self._batch(calibration, layout.accelerators)
+        memory = None
+        if calibration and request.model_parallel == 1:
+            available = layout.host.memory_bytes or cluster.host.memory_bytes
+            memory = memory_use(calibration, cluster, batch, available)
+        is_published = calibration is not None and calibration.is_published
+        what_if = WhatIf(
+            cluster=cluster,
+            machines=_machines(job, cluster),
+            links=links,
+            batch=batch,
+            memory=memory,
+            efficiency_max=_limit_efficiency(calibration, batch) if is_published else math.inf,
+            refused=refuse_cluster(job, request, calibration, cluster, batch)
+            or unfit
+            or (None if calibration else refuse_host(self._calibrations, layout.host))
+            or (memory.refused if memory else None)
+            or (links.refused if crosses else None),
+        )
+        at_ends = (_at_end(job, what_if, end) for end in links.ends if crosses)
+        return replace(what_if, ends=tuple(at_ends))
+
+    def _find_links(self, kind: HostKind) -> HostLinks:
+        if kind not in self._links:
+            calibration, links = on_host(self._calibrations, kind), HostLinks(host=kind)
+            if calibration:
+                links = links_of(calibration, kind, self._request)
+            self._links[kind] = links
+        return self._links[kind]
+
+    def _batch(self, calibration: Calibration | None, accelerators: int) -> StepBatch:
+        if calibration is None:
+            return StepBatch()
+        training = calibration.training
+        if self._request.batch is BatchRule.KEEP_LOCAL:
+            return StepBatch(
+                samples=training.batch_per_accelerator, micro_batches=training.micro_batches
+            )
+        samples = self._job.global_batch(calibration) / accelerators
+        return divide_batch(training, samples, self._request.largest_batch)
 
 
 def _mix(job: PlannedJob, parts: Sequence[WhatIf]) -> WhatIf:
@@ -121,28 +181,6 @@ def _mix(job: PlannedJob, parts: Sequence[WhatIf]) -> WhatIf:
         machines=(*workers, *parts[0].machines[1:]),
         parts=tuple((part, count * kind.per_host) for part, (kind, count) in pairs),
     )
-
-
-class _Measurements:
-    """The calibrations of a plan for its kinds of hosts, each fitted once."""
-
-    def __init__(self, calibrations: Sequence[Calibration], request: PlanRequest) -> None:
-        self._calibrations = calibrations
-        self._request = request
-        self._links: dict[HostKind, HostLinks] = {}
-
-    def find(self, kind: HostKind) -> HostLinks:
-        """Return a kind of host with its calibration and links."""
-        if kind not in self._links:
-            calibration, links = on_host(self._calibrations, kind), HostLinks(host=kind)
-            if calibration:
-                links = links_of(calibration, kind, self._request)
-            self._links[kind] = links
-        return self._links[kind]
-
-    def refuse(self, kind: HostKind) -> NoPrediction | None:
-        """Return why a kind of host was not measured; None without any measurement."""
-        return refuse_host(self._calibrations, kind)
 
 
 def _at_end(job: PlannedJob, what_if: WhatIf, end: HostLinks) -> WhatIf:
@@ -184,53 +222,6 @@ def _scale_rate(helper_gbps: float, nominal_gbps: float, gbps: float) -> float:
     return gbps * helper_gbps / nominal_gbps if helper_gbps and nominal_gbps else gbps
 
 
-def _memory(request: PlanRequest, what_if: WhatIf, available: float) -> MemoryUse | None:
-    """Return the memory that a cluster needs; None if it is unknown."""
-    if what_if.calibration is None or request.model_parallel > 1:
-        return None
-    return memory_use(what_if.calibration, what_if.cluster, what_if.batch, available)
-
-
-def _what_if(
-    job: PlannedJob,
-    request: PlanRequest,
-    measurements: _Measurements,
-    layout: Layout,
-    unfit: NoPrediction | None = None,
-) -> WhatIf:
-    links = measurements.find(layout.host)
-    calibration, crosses = links.calibration, layout.hosts > 1
-    servers = job.server_count(request)
-    reducers = request.reducers or 0
-    cluster = Cluster(
-        host=links.host,
-        accelerators=layout.accelerators,
-        hosts=layout.hosts,
-        reducers=reducers,
-        reducer_gbps=job.reducers.gbps if reducers else 0.0,
-        servers=servers,
-        server_gbps=job.servers.gbps if servers else 0.0,
-    )
-    batch = _batch(job, request, calibration, layout.accelerators)
-    what_if = WhatIf(
-        cluster=cluster,
-        machines=_machines(job, cluster),
-        links=links,
-        batch=batch,
-        efficiency_max=_limit_efficiency(calibration, batch)
-        if calibration and calibration.is_published
-        else math.inf,
-        refused=refuse_cluster(job, request, calibration, cluster, batch) or unfit,
-    )
-    available = layout.host.memory_bytes or cluster.host.memory_bytes
-    memory = _memory(request, what_if, available)
-    refused = what_if.refused or (None if calibration else measurements.refuse(layout.host))
-    unknown = (memory.refused if memory else None) or (links.refused if crosses else None)
-    what_if = replace(what_if, memory=memory, refused=refused or unknown)
-    at_ends = (_at_end(job, what_if, end) for end in links.ends if crosses)
-    return replace(what_if, ends=tuple(at_ends))
-
-
 def _machines(job: PlannedJob, cluster: Cluster) -> tuple[Machines, ...]:
     host = cluster.host
     has_devices = host.accelerator not in {"", "CPU"}
@@ -242,20 +233,6 @@ def _machines(job: PlannedJob, cluster: Cluster) -> tuple[Machines, ...]:
     )
     helpers = (*job.reducers.machines(cluster.reducers), *job.servers.machines(cluster.servers))
     return (workers, *helpers, *job.paid)
-
-
-def _batch(
-    job: PlannedJob, request: PlanRequest, calibration: Calibration | None, accelerators: int
-) -> StepBatch:
-    if calibration is None:
-        return StepBatch()
-    training = calibration.training
-    if request.batch is BatchRule.KEEP_LOCAL:
-        return StepBatch(
-            samples=training.batch_per_accelerator, micro_batches=training.micro_batches
-        )
-    samples = job.global_batch(calibration) / accelerators
-    return divide_batch(training, samples, request.largest_batch)
 
 
 def matching_reducers(job: PlannedJob, cluster: Cluster) -> int:
