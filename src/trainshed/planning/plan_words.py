@@ -95,8 +95,7 @@ def price_words(plan: JobPlan, option: ClusterOption) -> str:
         kind = "CPU" if option.cluster.host.accelerator in {"", "CPU"} else "accelerator"
         why = next(plan.prices.lacking(option.what_if.machines), "no price is known")
         hours = option.accelerator_hours
-        amount = _range(hours, figure2) if option.ends else figure2(hours.point)
-        return f"{amount} {kind}-hours ({why})"
+        return f"{point_or_range(option, hours, figure2)} {kind}-hours ({why})"
     return _hour_words(option)
 
 
@@ -112,14 +111,11 @@ def cost_words(option: ClusterOption) -> str:
     """
     option = option.shown
     if option.cost and option.hour:
-        currency = option.hour.currency
-        if not option.ends:
-            return money(option.cost.point, currency)
-        return f"{_range(option.cost, amount_words)} {currency}"
+        return f"{point_or_range(option, option.cost, amount_words)} {option.hour.currency}"
     hours = option.accelerator_hours
     if hours is None:
         return _hour_words(option)
-    return f"{_range(hours, figure) if option.ends else figure(hours.point)} h"
+    return f"{point_or_range(option, hours, figure)} h"
 
 
 def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
@@ -131,7 +127,7 @@ def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
         command = next_command(answer, plan.request)
         parts = [
             f"no prediction; run: {command}" if command else "no prediction",
-            _bounds(option),
+            f"between {ends}" if (ends := bounds(option)) else "",
             f"{answer.field}: {answer.message}",
             f"accepted: {answer.accepted}",
         ]
@@ -200,17 +196,12 @@ def _how_long(plan: JobPlan, option: ClusterOption) -> str:
     option = option.shown
     if option.time_s is None:
         return ""
-    time = _range(option.time_s, lasting) if option.ends else lasting(option.time_s.point)
-    return f"{time} {plan.work.words}".rstrip()
+    return f"{point_or_range(option, option.time_s, lasting)} {plan.work.words}".rstrip()
 
 
-def _range(value: Interval, words: Callable[[float], str]) -> str:
-    return f"{words(value.low)} to {words(value.high)}"
-
-
-def _bounds(option: ClusterOption) -> str:
-    ends = bounds(option)
-    return f"between {ends}" if ends else ""
+def point_or_range(option: ClusterOption, value: Interval, words: Callable[[float], str]) -> str:
+    """Format the point of an option's value; with unknown links its range."""
+    return f"{words(value.low)} to {words(value.high)}" if option.ends else words(value.point)
 
 
 def bounds(option: ClusterOption) -> str:
@@ -237,15 +228,10 @@ def _fewer(plan: JobPlan, option: ClusterOption) -> str:
 
 def _with_reducers(base: ClusterOption, reduced: ClusterOption, prediction: Prediction) -> str:
     count = reduced.cluster.reducers
-    times = prediction.speedup.point / prediction.base_accelerators
-    words = f"{count_noun(count, 'reducer')} would make it {_short(times)} times"
-    if reduced.ends:
-        low, high = (
-            _short(end / prediction.base_accelerators)
-            for end in (prediction.speedup.low, prediction.speedup.high)
-        )
-        return f"{count_noun(count, 'reducer')} would make it {low} to {high} times"
-    if base.shown.cost and base.cost and reduced.cost and reduced.hour:
+    times = prediction.speedup.times(1 / prediction.base_accelerators)
+    text = point_or_range(reduced, times, _short)
+    words = f"{count_noun(count, 'reducer')} would make it {text} times"
+    if not reduced.ends and base.shown.cost and base.cost and reduced.cost and reduced.hour:
         more = reduced.cost.point - base.cost.point
         side = "more" if more > 0 else "less"
         return f"{words} for {money(abs(more), reduced.hour.currency)} {side}"
@@ -273,15 +259,10 @@ def _depends(options: Sequence[ClusterOption]) -> str:
     slow, fast = (
         noun(option.cluster.host.accelerator, option.cluster.accelerators) for option in options
     )
+    words = f"{slow} with {SLOW_GBPS:g} Gbit/s, {fast} with {FAST_GBPS:g} Gbit/s"
     if options[0] is options[1]:
-        return (
-            f"not known without the links between hosts: {slow}, if they have {SLOW_GBPS:g} to "
-            f"{FAST_GBPS:g} Gbit/s"
-        )
-    return (
-        f"not known without the links between hosts: {slow} with {SLOW_GBPS:g} Gbit/s, {fast} with "
-        f"{FAST_GBPS:g} Gbit/s"
-    )
+        words = f"{slow}, if they have {SLOW_GBPS:g} to {FAST_GBPS:g} Gbit/s"
+    return f"not known without the links between hosts: {words}"
 
 
 def _limits(plan: JobPlan) -> str:

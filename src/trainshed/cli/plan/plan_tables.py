@@ -1,7 +1,7 @@
 """Renders the options of a plan as a table, as JSON and as CSV."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from trainshed.planning.plan_words import (
     is_base,
     lasting_between,
     limited_by,
+    point_or_range,
 )
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.prediction import Interval, NoPrediction
@@ -63,10 +64,10 @@ def _row(plan: JobPlan, option: ClusterOption) -> list[str]:
         _machines(plan, option),
         str(cluster.reducers),
         _rate_words(option) if prediction else bounds(option).replace(" and ", " to "),
-        _figure_or_range(option, prediction.efficiency.times(100), "{:.0f}".format)
+        point_or_range(option, prediction.efficiency.times(100), "{:.0f}".format)
         if prediction
         else "",
-        _figure_or_range(option, prediction.step_s.times(1000), figure)
+        point_or_range(option, prediction.step_s.times(1000), figure)
         if prediction and option.rate_factor < math.inf
         else "",
         lasting_between(option.time_s, has_point=has_point) if option.time_s else "",
@@ -96,11 +97,6 @@ def _machines(plan: JobPlan, option: ClusterOption) -> str:
     if option.machine_type and len(accelerators) > 1 and not option.what_if.parts:
         words += f" with {host.accelerator}"
     return f"{words} + {count_noun(servers, 'server')}" if servers else words
-
-
-def _figure_or_range(option: ClusterOption, value: Interval, words: Callable[[float], str]) -> str:
-    """Return the point of a value; with unknown links its range."""
-    return f"{words(value.low)} to {words(value.high)}" if option.ends else words(value.point)
 
 
 def as_csv(plan: JobPlan) -> str:
