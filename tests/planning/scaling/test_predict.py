@@ -387,13 +387,9 @@ def test_every_strategy_costs_something_on_more_hosts_and_nothing_on_one_acceler
     assert predict_on(calibration, 16, 4, servers=2, server_gbps=10).step_s.point > 0.2
 
 
-@pytest.mark.parametrize(
-    "document",
-    [{"schema": 2}, {"schema": 1, "date": "", "defaults": 3, "priors": {}}],
-)
-def test_parameters_of_another_kind_are_not_read(document):
-    with pytest.raises(ValueError, match=r"must be 2, got|must be a table|schema of parameters"):
-        parameters_from(document)
+def test_parameters_of_another_schema_are_not_read():
+    with pytest.raises(ValueError, match="schema of parameters"):
+        parameters_from({"schema": 2})
 
 
 @pytest.mark.parametrize(("most", "speedup"), [(512, 46.5), (1024, 256 / 2.2)])

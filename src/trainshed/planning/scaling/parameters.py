@@ -36,29 +36,14 @@ def parameters() -> Parameters:
     return parameters_from(tomllib.loads(text))
 
 
-def parameters_from(document: Mapping[str, object]) -> Parameters:
+def parameters_from(document: Mapping[str, Any]) -> Parameters:
     """Return the fit of a document.  Raises ValueError for another schema."""
     if document.get("schema") != SCHEMA:
         raise ValueError(f"the schema of parameters must be {SCHEMA}, got {document.get('schema')}")
     return Parameters(
         date=str(document["date"]),
-        defaults=_numbers(document["defaults"]),
-        priors=_numbers(document["priors"]),
-        reach={name: _ends(ends) for name, ends in _table(document.get("reach", {})).items()},
-        unprinted=_numbers(document.get("unprinted", {})),
+        defaults=document["defaults"],
+        priors=document["priors"],
+        reach={name: (low, high) for name, (low, high) in document.get("reach", {}).items()},
+        unprinted=document.get("unprinted", {}),
     )
-
-
-def _numbers(table: object) -> dict[str, float]:
-    return {name: float(value) for name, value in _table(table).items()}
-
-
-def _ends(value: Any) -> tuple[float, float]:
-    low, high = value
-    return float(low), float(high)
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"parameters must be a table, got {value!r}")  # noqa: TRY004 - a file's
-    return value
