@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.model.step_times import StepTimes, step_times_of
-from trainshed.planning.scaling.step_statistics import summarize_steps, summarize_times
-from trainshed.planning.scaling.warm_up import warm_up
+from trainshed.planning.scaling.step_statistics import summarize_steps, summarize_times, warm_up
 
 STEADY = st.lists(st.floats(0.095, 0.105), min_size=30, max_size=200)
 

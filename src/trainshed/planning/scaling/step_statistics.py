@@ -3,13 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from trainshed.model.step_times import StepTimes
-from trainshed.planning.scaling.warm_up import warm_up
 
 #: Half a 95 % interval of a median, in standard errors of a mean of normal values.
 _OF_MEDIAN = 1.96 * 1.2533
 _P10_TO_P90 = 2.563
+#: A step that took longer than this many times the median counts as this many.
+_ACCIDENT = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,34 @@ def summarize_steps(
         p90_s=_quantile(ordered, 0.9),
         wait_share=min(1.0, sum(waits_s[warm_up_steps:]) / max(sum(steady), 1e-9)),
     )
+
+
+def warm_up(step_s: Sequence[float]) -> int:
+    """Return how many of the first steps are warm-up, at most half of all steps.
+
+    Compilers and libraries choose their kernels in early steps, which are therefore slower.  The
+    rule is MSER (marginal standard error): the warm-up ends where the mean of the later steps is
+    most certain.  It works for any number of levels and has no constant.
+    """
+    logs = _logs(step_s)
+    best, least = 0, math.inf
+    total = squares = 0.0
+    for count, value in enumerate(reversed(logs), start=1):
+        total += value
+        squares += value * value
+        start = len(logs) - count
+        error = max(0.0, squares - total * total / count) / (count * count)
+        if start <= len(logs) // 2 and error <= least:
+            best, least = start, error
+    return best
+
+
+def _logs(step_s: Sequence[float]) -> list[float]:
+    later = [one for one in step_s[len(step_s) // 2 :] if one > 0]
+    if not later:
+        return [0.0] * len(step_s)
+    usual = median(later)
+    return [math.log(min(max(one, usual / _ACCIDENT), usual * _ACCIDENT)) for one in step_s]
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
