@@ -10,7 +10,6 @@ from trainshed.model.faults import UsageFault
 from trainshed.planning.host_kinds import measured_host_type
 from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.planned_jobs import Helpers, PlannedJob
-from trainshed.planning.prices import OwnPrices, own_prices
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read as read_calibration_text
 from trainshed.planning.scaling.cluster import HostKind
@@ -89,11 +88,6 @@ def read_measured(
     if isinstance(calibration, NoPrediction):
         raise NotPlannable(calibration)
     return calibration, (*remarks_on(series.points), *doubts(calibration))
-
-
-def read_prices(path: Path) -> OwnPrices:
-    """Read an owner's prices.  Raises UsageFault."""
-    return own_prices(read_text(path), str(path))
 
 
 def calibrate_from_published(request: PlanRequest, job: PlannedJob) -> list[Calibration]:

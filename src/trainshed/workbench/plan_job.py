@@ -5,14 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trainshed.catalog.catalog import Catalog
 from trainshed.model.faults import UsageFault
 from trainshed.planning.host_kinds import CPU
 from trainshed.planning.job_plan import ONLY_RATIOS, JobPlan, plan_of
 from trainshed.planning.layouts import HostType
 from trainshed.planning.plan_request import BatchRule, PlanRequest
 from trainshed.planning.planned_jobs import PlannedJob
-from trainshed.planning.prices import PriceList
+from trainshed.planning.prices import PriceList, own_prices
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import NoPrediction
@@ -20,6 +19,7 @@ from trainshed.planning.scaling.targets import ToTarget, recipe_of
 from trainshed.planning.stack import other_module
 from trainshed.planning.what_ifs import TrainingWork
 from trainshed.service.jobs.judging import Rulebook
+from trainshed.workbench.documents import read_text
 from trainshed.workbench.plan_inputs import (
     NotPlannable,
     calibrate_from_published,
@@ -29,11 +29,9 @@ from trainshed.workbench.plan_inputs import (
     job_of,
     read_calibration,
     read_measured,
-    read_prices,
 )
 from trainshed.workbench.plan_job_file import (
     JobFile,
-    check_region,
     host_types_of,
     newest_catalog,
     read_job,
@@ -103,15 +101,8 @@ def _list_host_types(
     """Return hosts of other machine types.  Raises Fault."""
     if not request.machine_types and (job_file or not request.region):
         return ()
-    catalog = job_file.catalog if job_file else _newest_catalog(request, rulebook)
+    catalog = job_file.catalog if job_file else newest_catalog(rulebook, request.region)
     return host_types_of(request.machine_types, job, catalog)
-
-
-def _newest_catalog(request: PlanRequest, rulebook: Rulebook) -> Catalog:
-    catalog = newest_catalog(rulebook)
-    if request.region:
-        check_region(request.region, catalog)
-    return catalog
 
 
 def _work(
@@ -152,8 +143,9 @@ def _critical_batch(request: PlanRequest) -> float:
 
 
 def _price_list(request: PlanRequest, region: str | None) -> PriceList:
-    own_prices = read_prices(request.prices) if request.prices else None
-    return PriceList(own=own_prices, region=region, spot=bool(request.spot))
+    file = request.prices
+    own = own_prices(read_text(file), str(file)) if file else None
+    return PriceList(own=own, region=region, spot=bool(request.spot))
 
 
 def _warn_of_target(request: PlanRequest, plan: JobPlan) -> Iterator[str]:

@@ -95,21 +95,19 @@ def _framework(question: RuleContext) -> str:
     return image.framework if image else ""
 
 
-def newest_catalog(rulebook: Rulebook) -> Catalog:
-    """Open the catalog for a plan without a job file."""
-    return catalog_for(
+def newest_catalog(rulebook: Rulebook, region: str | None) -> Catalog:
+    """Open the catalog for a plan without a job file.  Raises Fault for an unknown region."""
+    catalog = catalog_for(
         Dialect.AIPLATFORM_V1, rulebook.edition, rulebook.overlays, rulebook.zone_snapshot
     )
-
-
-def check_region(name: str, catalog: Catalog) -> None:
-    """Check a region.  Raises Fault."""
-    spec = JobSpec(dialect=Dialect.AIPLATFORM_V1, region=name)
+    spec = JobSpec(dialect=Dialect.AIPLATFORM_V1, region=region)
     context = RuleContext(
         submitted_spec=spec, spec=spec, catalog=catalog, today=date.max, scope=Scope.MACHINES
     )
-    if violations := [replace(violation, field="--region") for violation in region_exists(context)]:
+    violations = region_exists(context) if region else ()
+    if violations := [replace(violation, field="--region") for violation in violations]:
         raise Fault(violations)
+    return catalog
 
 
 def host_types_of(names: Sequence[str], job: PlannedJob, catalog: Catalog) -> tuple[HostType, ...]:
