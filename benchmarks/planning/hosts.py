@@ -18,6 +18,7 @@ from typing import Final
 
 from benchmarks.harness import Benchmark, Report, at_most
 from benchmarks.planning import hosts_tensorflow as tensorflow
+from benchmarks.planning.frame import Miss
 from benchmarks.reduction.shaped_network import why_not
 from benchmarks.reduction.stage import Group, Stage, stage
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
@@ -43,20 +44,12 @@ RATIO: Final = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """One thing that was predicted and measured."""
+class Comparison(Miss):
+    """One thing that was predicted and measured, and the largest error."""
 
-    name: str
-    predicted: float
-    measured: float
     goal: float
     low: float = 0.0
     high: float = 0.0
-
-    @property
-    def error(self) -> float:
-        """The difference as a share of the measurement."""
-        return abs(self.predicted / self.measured - 1)
 
 
 def measure(args: argparse.Namespace) -> Report:
@@ -73,7 +66,7 @@ def measure(args: argparse.Namespace) -> Report:
     comparisons = [one for name in args.only for one in parts[name]()]
     return Report(
         goals=[
-            at_most(f"G14 {one.name}: off by", 100 * one.error, 100 * one.goal, "%")
+            at_most(f"G14 {one.row}: off by", 100 * one.error, 100 * one.goal, "%")
             for one in comparisons
         ],
         left_out={name: "as asked" for name in PARTS if name not in args.only},
@@ -87,7 +80,7 @@ def lines_of(comparisons: Sequence[Comparison]) -> Iterator[str]:
     for one in comparisons:
         ends = f"({one.low:.3f} to {one.high:.3f})" if one.high else ""
         values = f"predicted {one.predicted:6.3f} {ends:18} measured {one.measured:6.3f}"
-        yield f"{one.name:44} {values}  off {100 * one.error:4.1f} %"
+        yield f"{one.row:44} {values}  off {100 * one.error:4.1f} %"
 
 
 def torch_hosts(hosts: int, mbit: float, reps: int) -> list[Comparison]:
@@ -101,7 +94,7 @@ def torch_hosts(hosts: int, mbit: float, reps: int) -> list[Comparison]:
         _compare_steps(f"PyTorch, {hosts} hosts, ring", ring, steps["gloo"]),
         _compare_steps(f"PyTorch, {hosts} hosts, {hosts} reducers", ours, steps["reduction"]),
         Comparison(
-            name=f"PyTorch, {hosts} hosts, ring : reducers",
+            row=f"PyTorch, {hosts} hosts, ring : reducers",
             predicted=ring.step_s.point / ours.step_s.point,
             measured=steps["gloo"] / steps["reduction"],
             goal=RATIO,
@@ -221,7 +214,7 @@ def _predicted(fit: Calibration, hosts: int, *, reducers: int = 0) -> Prediction
 
 def _compare_steps(name: str, prediction: Prediction, measured: float) -> Comparison:
     return Comparison(
-        name=f"{name}, s a step",
+        row=f"{name}, s a step",
         predicted=prediction.step_s.point,
         measured=measured,
         goal=STEP,

@@ -104,8 +104,8 @@ def newest_catalog(rulebook: Rulebook, region: str | None) -> Catalog:
     context = RuleContext(
         submitted_spec=spec, spec=spec, catalog=catalog, today=date.max, scope=Scope.MACHINES
     )
-    violations = region_exists(context) if region else ()
-    if violations := [replace(violation, field="--region") for violation in violations]:
+    unknown = region_exists(context) if region else ()
+    if violations := [replace(violation, field="--region") for violation in unknown]:
         raise Fault(violations)
     return catalog
 
