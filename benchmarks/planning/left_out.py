@@ -7,7 +7,7 @@ that few fits suffice; it then has fewer rows than a fit that leaves out one sys
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
@@ -38,10 +38,6 @@ def group_names(
     return groups
 
 
-#: Calls a function with each group, and returns the results in the order of the groups.
-FitRunner = Callable[[Callable[[set[str]], Parameters], Sequence[set[str]]], Iterable[Parameters]]
-
-
 def run_in_processes(
     fit_without_group: Callable[[set[str]], Parameters], groups: Sequence[set[str]]
 ) -> Iterator[Parameters]:
@@ -56,11 +52,10 @@ def fit_without_each(
     curves: Sequence[Curve],
     key: Callable[[Curve], str],
     count: int = GROUPS,
-    run_fits: FitRunner = run_in_processes,
 ) -> dict[str, Parameters]:
     """Return for each name the parameters of a fit without any of its rows."""
     groups = group_names(curves, key, count)
-    fits = run_fits(partial(fit_without, curves, key), groups)
+    fits = run_in_processes(partial(fit_without, curves, key), groups)
     return {
         name: parameters for group, parameters in zip(groups, fits, strict=True) for name in group
     }

@@ -1,24 +1,16 @@
 """Chooses the command that gets a user further after a refusal."""
 
 import shlex
-from collections.abc import Mapping
 from typing import Final
 
 from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.scaling.prediction import NoPrediction
 
-#: Flags for the fields whose refusal does not begin with a flag; without flags the plan has all
-#: clusters that are possible.
-_FLAGS: Final[Mapping[str, str]] = {
-    "reducers": "--reducers 0",
-    "gpus": "",
-    "hosts": "",
-    "model-parallel": "",
-    "deadline": "",
-    "budget": "",
-    "spot": "",
-    "critical_batch": "",
-}
+#: Fields whose refusal does not begin with a flag: without it the plan has all clusters that are
+#: possible.
+_WITHOUT_FLAG: Final = frozenset(
+    {"gpus", "hosts", "model-parallel", "deadline", "budget", "spot", "critical_batch"}
+)
 #: The fields that a calibration determines.
 _MEASURED: Final = frozenset({"calibration", "gradient_bytes", "schema"})
 
@@ -32,8 +24,8 @@ def next_command(refused: NoPrediction, request: PlanRequest) -> str:
         return _plan_again(request, accepted.partition(",")[0])
     if field == "batch" and "--batch " in accepted:
         return _plan_again(request, accepted[accepted.index("--batch ") :])
-    if field in _FLAGS:
-        return _plan_again(request, _FLAGS[field])
+    if field in {"reducers", *_WITHOUT_FLAG}:
+        return _plan_again(request, "--reducers 0" if field == "reducers" else "")
     is_of_file = field.partition(".")[0].partition(" ")[0] in {"training", "host", "fit", "run"}
     if field not in _MEASURED and not is_of_file:
         return ""

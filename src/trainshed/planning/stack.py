@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trainshed.model.job import JobSpec, Program
+from trainshed.model.job import JobSpec
 from trainshed.planning.planned_jobs import trainers_of
 from trainshed.planning.scaling.calibration import Calibration
 
@@ -24,13 +24,11 @@ def misfit(calibration: Calibration, framework: str) -> str:
 def module_of(spec: JobSpec) -> str:
     """Return the module that a job's trainers run; empty if no field names one."""
     group = next(iter(trainers_of(spec)), None)
-    return _module(group.program) if group and group.program else ""
-
-
-def _module(program: Program) -> str:
-    words = (*program.command, *program.args)
+    if group is None or group.program is None:
+        return ""
+    words = (*group.program.command, *group.program.args)
     words_after_flag = words[words.index(_MODULE) + 1 :] if _MODULE in words else ()
-    return program.module or next(iter(words_after_flag), "")
+    return group.program.module or next(iter(words_after_flag), "")
 
 
 def other_module(calibration: Calibration, module: str) -> str:

@@ -62,9 +62,10 @@ def test_a_fit_sees_no_row_of_what_is_left_out(benchmark, monkeypatch):
     left, rows = benchmark("left_out"), benchmark("rows")
     fitted = []
     monkeypatch.setattr(left, "fit", lambda curves, *_: fitted.append(curves) or len(fitted) - 1)
+    monkeypatch.setattr(left, "run_in_processes", map)
     curves = curves_of(benchmark, {"tf2017", "dle", "issues"})
     for key in (rows.by_system, rows.by_model):
-        fits = left.fit_without_each(curves, key, run_fits=map)
+        fits = left.fit_without_each(curves, key)
         assert set(fits) == {key(curve) for curve in curves}
         assert all(name not in map(key, fitted[fit]) for name, fit in fits.items())
     poisoned = [wrong(curve) for curve in curves]

@@ -1,14 +1,13 @@
 """Turns a measured curve into a calibration: each of its counts is a run of the job."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.prediction import NoPrediction
-from trainshed.planning.scaling.tables import Series, SystemCard, Tables
+from trainshed.planning.scaling.tables import Series, Tables
 from trainshed.planning.scaling.training import Strategy, Training, gradient_width
 
 #: Strategies by the first letters of a table's word; longer words come first.
@@ -101,11 +100,6 @@ def host_of(series: Series, tables: Tables) -> HostKind:
     card = tables.systems.get(series.system)
     if card is None:
         return HostKind(accelerator=series.system or "accelerator", per_host=per_host)
-    host = _of_card(card, tables)
-    return replace(host, network="tcp") if "-tcp" in series.strategy else host
-
-
-def _of_card(card: SystemCard, tables: Tables) -> HostKind:
     link = tables.links.get(card.intra)
     return HostKind(
         machine_type=card.name,
@@ -113,6 +107,6 @@ def _of_card(card: SystemCard, tables: Tables) -> HostKind:
         per_host=card.per_host,
         inside=card.intra,
         inside_bytes=link.gbytes * _GIGA if link else 0.0,
-        network=card.network,
+        network="tcp" if "-tcp" in series.strategy else card.network,
         network_gbps=card.network_gbps,
     )
