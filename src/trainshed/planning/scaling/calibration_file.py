@@ -13,7 +13,7 @@ from typing import Any, Final, get_type_hints
 from trainshed.model.texts import shorten_repr
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
-from trainshed.planning.scaling.columns import FLAG, LEAST, MOST, TEXT, Check, is_number
+from trainshed.planning.scaling.columns import FLAG, LEAST, MOST, TEXT, ValueCheck, is_number
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Training
 
@@ -29,12 +29,12 @@ def _is_count(value: Any) -> bool:
 
 
 #: The checks of fields by their types.
-_CHECKS: Final[Mapping[type, Check]] = {
-    float: Check(
+_CHECKS: Final[Mapping[type, ValueCheck]] = {
+    float: ValueCheck(
         f"a number (0, or between {LEAST:g} and {MOST:g})",
         lambda value: is_number(value) and value >= 0,
     ),
-    int: Check(f"a whole number up to {_COUNT_MOST}", _is_count),
+    int: ValueCheck(f"a whole number up to {_COUNT_MOST}", _is_count),
     str: TEXT,
     bool: FLAG,
 }
@@ -146,7 +146,9 @@ def _value(kind: type[Any], table: Any, where: str) -> Any:
 def _field(kind: Any, value: Any, where: str) -> Any:
     members = [member.value for member in kind] if issubclass(kind, StrEnum) else []
     check = (
-        Check(f"one of {', '.join(members)}", members.__contains__) if members else _CHECKS[kind]
+        ValueCheck(f"one of {', '.join(members)}", members.__contains__)
+        if members
+        else _CHECKS[kind]
     )
     if not check.holds(value):
         raise ValueError(f"{where} must be {check.accepted}, got {shorten_repr(value)}")

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 LEAST, MOST = 1e-9, 1e18
 
 
-class Check(NamedTuple):
+class ValueCheck(NamedTuple):
     """A check of a value, and what it accepts."""
 
     accepted: str
@@ -20,5 +20,5 @@ def is_number(value: Any) -> bool:
     return is_a_number and (value == 0 or LEAST <= abs(value) <= MOST)
 
 
-TEXT: Final = Check("a text", lambda value: isinstance(value, str))
-FLAG: Final = Check("true or false", lambda value: isinstance(value, bool))
+TEXT: Final = ValueCheck("a text", lambda value: isinstance(value, str))
+FLAG: Final = ValueCheck("true or false", lambda value: isinstance(value, bool))

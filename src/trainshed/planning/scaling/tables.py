@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from trainshed.model.faults import UsageFault
 from trainshed.model.texts import count_noun, shorten_repr
-from trainshed.planning.scaling.columns import FLAG, TEXT, Check, is_number
+from trainshed.planning.scaling.columns import FLAG, TEXT, ValueCheck, is_number
 
 #: The most points of a curve: a fit of so many points takes seconds.
 POINTS_MAX: Final = 256
@@ -187,17 +187,19 @@ def _is_points(value: Any) -> bool:
     return bool(value) and all(isinstance(point, list) and len(point) == _POINT for point in value)
 
 
-_NAME: Final = Check("a text that is not empty", lambda value: value and isinstance(value, str))
-_RATE: Final = Check("a number, 0 or more", lambda value: is_number(value) and value >= 0)
-_POSITIVE: Final = Check("a number over 0", lambda value: is_number(value) and value > 0)
-_COUNT: Final = Check(f"a whole number, 1 to {_COUNT_MOST}", _is_count)
-_METRIC: Final = Check("one unit of throughput, as samples/s or tokens/s", _is_unit)
-_DATA: Final = Check("real or synthetic", lambda value: value in ("real", "synthetic"))
-_BATCHES: Final = Check(
+_NAME: Final = ValueCheck(
+    "a text that is not empty", lambda value: value and isinstance(value, str)
+)
+_RATE: Final = ValueCheck("a number, 0 or more", lambda value: is_number(value) and value >= 0)
+_POSITIVE: Final = ValueCheck("a number over 0", lambda value: is_number(value) and value > 0)
+_COUNT: Final = ValueCheck(f"a whole number, 1 to {_COUNT_MOST}", _is_count)
+_METRIC: Final = ValueCheck("one unit of throughput, as samples/s or tokens/s", _is_unit)
+_DATA: Final = ValueCheck("real or synthetic", lambda value: value in ("real", "synthetic"))
+_BATCHES: Final = ValueCheck(
     "a list of numbers over 0, one for each point",
     lambda value: value and isinstance(value, list) and all(map(_POSITIVE.holds, value)),
 )
-_POINTS: Final = Check(
+_POINTS: Final = ValueCheck(
     "a list of [accelerators, hosts, throughput]",
     lambda value: isinstance(value, list) and _is_points(value),
 )
@@ -206,7 +208,7 @@ _POINTS: Final = Check(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
     required: tuple[str, ...]
-    columns: Mapping[str, Check]
+    columns: Mapping[str, ValueCheck]
     build: Callable[[Mapping[str, Any]], Any]
 
 
@@ -222,7 +224,7 @@ def _faults_of(kind: str, where: str, row: Mapping[str, Any]) -> Iterator[str]:
         yield from _faults_of_points(where, row)
 
 
-def _refuse(where: str, name: str, check: Check, value: Any) -> Iterator[str]:
+def _refuse(where: str, name: str, check: ValueCheck, value: Any) -> Iterator[str]:
     if not check.holds(value):
         yield f"{where}: {name} must be {check.accepted}, got {shorten_repr(value)}"
 
@@ -286,12 +288,12 @@ def _series(row: Mapping[str, Any]) -> Series:
     return Series(points=points, **columns)
 
 
-_REQUIRED: Final[Mapping[Any, Check]] = {str: _NAME, int: _COUNT, float: _POSITIVE}
-_OPTIONAL: Final[Mapping[Any, Check]] = {str: TEXT, int: _COUNT, float: _RATE, bool: FLAG}
+_REQUIRED: Final[Mapping[Any, ValueCheck]] = {str: _NAME, int: _COUNT, float: _POSITIVE}
+_OPTIONAL: Final[Mapping[Any, ValueCheck]] = {str: TEXT, int: _COUNT, float: _RATE, bool: FLAG}
 
 
 def _kind_of(
-    row: type[Any], build: Callable[[Mapping[str, Any]], Any] | None = None, **checks: Check
+    row: type[Any], build: Callable[[Mapping[str, Any]], Any] | None = None, **checks: ValueCheck
 ) -> _Kind:
     """Return the columns of a row: its fields, checked by ``checks`` or by their types."""
     required = tuple(one.name for one in fields(row) if one.default is MISSING)
