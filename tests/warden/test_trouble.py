@@ -296,13 +296,13 @@ def test_programs_wait_while_the_log_cannot_be_written_and_no_line_is_lost(launc
         "for i in range(200_000): print(f'{i:07d}', 'x' * 50)\n"
         f"open({str(done)!r}, 'w')\n"
     )
-    attempt = launchers.begin(plan_of([replica(code)]))
+    # of several replicas each has a warden
+    attempt = launchers.begin(plan_of((replica(code), replica("pass", Role.WORKER))))
     attempt.until(lambda: "ready" in attempt.texts("primary-0"), "it runs")
-    pid = attempt.launcher.pid
+    pid = int(attempt.records().began.pid)
     before = resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     go.touch()
-    warden = wardens(attempt)[0]
-    eventually(lambda: has_full_pipe(warden), "its program waits")
+    eventually(lambda: any(map(has_full_pipe, wardens(attempt))), "its program waits")
     assert not done.exists()
     resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
     assert attempt.ended().outcome.exit_code == 0
@@ -322,10 +322,10 @@ def test_a_warden_that_is_silent_for_a_moment_is_not_lost(launchers):
     code = "import time\nprint('runs', flush=True)\ntime.sleep(1.5)\nprint('over')"
     attempt = launchers.begin(plan_of((replica(code), replica(code, Role.WORKER))))
     attempt.until(lambda: attempt.texts().count("runs") == 2, "they run")
-    warden = wardens(attempt)[0]
+    warden, launcher = wardens(attempt)[0], int(attempt.records().began.pid)
     os.kill(warden, signal.SIGSTOP)
-    os.kill(attempt.launcher.pid, signal.SIGSTOP)
-    os.kill(attempt.launcher.pid, signal.SIGCONT)
+    os.kill(launcher, signal.SIGSTOP)
+    os.kill(launcher, signal.SIGCONT)
     os.kill(warden, signal.SIGCONT)
     assert attempt.ended().outcome.exit_code == 0
     assert attempt.texts().count("over") == 2
