@@ -177,12 +177,17 @@ def test_only_google_s_network_is_an_assumption():
     catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
     assert isinstance(catalog, Catalog)
     google = catalog.known_machines["n1-standard-8"]
-    own = replace(google, egress_gbps=1.0)
+    machines = (google, replace(google, egress_gbps=1.0), replace(google, egress_gbps=None))
     kinds = [
-        host_kind(catalog, "n1-standard-8", machine, ("CPU", 1), gbps)
-        for machine, gbps in ((google, 16.0), (own, 1.0), (google, 0.0))
+        host_kind(replace(catalog, known_machines={"own": machine}), "own", ("CPU", 1))
+        for machine in machines[1:]
     ]
-    assert [kind.network_assumed for kind in kinds] == [True, False, False]
+    kinds.insert(0, host_kind(catalog, "n1-standard-8", ("CPU", 1)))
+    assert [(kind.network_gbps, kind.network_assumed) for kind in kinds] == [
+        (google.egress_gbps, True),
+        (1.0, False),
+        (0.0, False),
+    ]
 
 
 def test_reducers_are_on_the_network_that_is_given():

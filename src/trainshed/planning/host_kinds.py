@@ -24,11 +24,8 @@ class _Inside(TypedDict):
 def kind_of(group: ReplicaGroup, catalog: Catalog) -> HostKind:
     """Return the kind of the hosts of a replica group; its spec must name all accelerators."""
     name, device = group.machine_type or "", group.accelerator
-    machine = catalog.known_machines.get(name)
     devices = (device.type or CPU, device.count or 1) if device else (CPU, 1)
-    attached = devices if device else (None, 0)
-    gbps = catalog.egress_gbps(machine, *attached) if machine else None
-    return host_kind(catalog, name, machine, devices, gbps or 0.0)
+    return host_kind(catalog, name, devices)
 
 
 def host_type_of(host: HostKind, catalog: Catalog) -> HostType:
@@ -42,13 +39,7 @@ def host_type_of(host: HostKind, catalog: Catalog) -> HostType:
     if machine is None or accelerator is None:
         return HostType(host=host)
     variants = (
-        host_kind(
-            catalog,
-            host.machine_type,
-            machine,
-            (host.accelerator, count),
-            catalog.egress_gbps(machine, host.accelerator, count) or 0.0,
-        )
+        host_kind(catalog, host.machine_type, (host.accelerator, count))
         for count in catalog.fitting_counts(machine, accelerator)
     )
     return HostType(host=host, variants=_with_own(host, variants))
@@ -84,20 +75,15 @@ def _inside(accelerator: AcceleratorType | None, count: int) -> _Inside:
     return {"inside": accelerator.inside, "inside_bytes": accelerator.inside_gbytes * _GIGA}
 
 
-def host_kind(
-    catalog: Catalog,
-    machine_type: str,
-    machine: MachineType | None,
-    devices: tuple[str, int],
-    gbps: float,
-) -> HostKind:
-    """Describe a kind of host with a network of ``gbps`` Gbit/s.
+def host_kind(catalog: Catalog, machine_type: str, devices: tuple[str, int]) -> HostKind:
+    """Describe hosts of a machine type.
 
-    Of a machine type of Google the rate is an assumption, and of an owner's overlay it is not.
+    The rate of their network is an assumption for a type of Google, and not for an owner's overlay.
     ``devices`` are the enum name and the count of its accelerators, or ``CPU`` and 1.
     """
     name, count = devices
-    accelerator = catalog.accelerator(name)
+    machine, accelerator = catalog.known_machines.get(machine_type), catalog.accelerator(name)
+    gbps = (catalog.egress_gbps(machine, name, count) if machine else None) or 0.0
     return HostKind(
         machine_type=machine_type,
         accelerator=name,

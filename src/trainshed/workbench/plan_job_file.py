@@ -135,8 +135,7 @@ def _resolve_kind(name: str, job: PlannedJob, catalog: Catalog) -> HostKind:
         devices = (machine.bundled.type, machine.bundled.count)
     elif job.host.accelerator != CPU:
         devices = job.host.accelerator, _attached_count(machine, job.host, catalog)
-    gbps = catalog.egress_gbps(machine, devices[0], devices[1]) or 0.0
-    return host_kind(catalog, name, machine, devices, gbps)
+    return host_kind(catalog, name, devices)
 
 
 def _attached_count(machine: MachineType, host: HostKind, catalog: Catalog) -> int:
