@@ -6,9 +6,7 @@ from trainshed.planning.cluster_refusals import can_reduce
 from trainshed.planning.clusters_asked import matching_reducers
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.plan_words import money, noun
-from trainshed.planning.planned_jobs import PlannedJob
 from trainshed.planning.reduction_forecast import ReductionForecast
-from trainshed.planning.scaling.cluster import Cluster
 from trainshed.planning.sizing import WORKERS_MIN, Hosts
 
 
@@ -34,20 +32,16 @@ def matching_forecast(plan: JobPlan) -> ReductionForecast | None:
     count = matching_reducers(plan.job, cluster)
     if not count or is_served or cluster.hosts < WORKERS_MIN or what_if.parts:
         return None
-    return _forecast(plan.job, cluster, count)
-
-
-def _forecast(job: PlannedJob, cluster: Cluster, count: int) -> ReductionForecast:
-    gbps = cluster.host.network_gbps or job.host.network_gbps
+    gbps = cluster.host.network_gbps or plan.job.host.network_gbps
     hosts = Hosts(
         workers=cluster.hosts,
         worker_gbps=gbps,
         total_gbps=cluster.hosts * gbps,
-        reducer_gbps=job.reducers.gbps,
+        reducer_gbps=plan.job.reducers.gbps,
     )
     return ReductionForecast(
         hosts=hosts,
         reducers=count,
-        machine_type=job.reducers.machine_type,
+        machine_type=plan.job.reducers.machine_type,
         links_assumed=cluster.host.network_assumed,
     )

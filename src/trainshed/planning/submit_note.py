@@ -3,6 +3,7 @@
 A note never refuses a job.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -112,21 +113,16 @@ def cheaper(plan: JobPlan) -> Cheaper | None:
 
 def _compare(own: ClusterOption, other: ClusterOption) -> Cheaper | None:
     """Compare with any links; None if the other is not worth a word with one of them."""
-    pairs = [_compare_known(*pair) for pair in at_both_ends(own, other)]
-    if not all(pairs):
-        return None
-    least = min((pair for pair in pairs if pair), key=lambda pair: pair.less)
-    return replace(least, option=other, longer=max(pair.longer for pair in pairs if pair))
-
-
-def _compare_known(own: ClusterOption, other: ClusterOption) -> Cheaper | None:
-    if not (own.time_s and other.time_s and own.spent and other.spent):
-        return None
-    if (own.cost is None) != (other.cost is None):
-        return None
-    less, longer = own.spent.point / other.spent.point, other.time_s.point / own.time_s.point
-    is_sure = other.spent.high < own.spent.point
-    is_worth_it = is_sure and less > CHEAPER and longer <= LONGER
+    less, longer = math.inf, 0.0
+    for one, two in at_both_ends(own, other):
+        if not (one.time_s and two.time_s and one.spent and two.spent):
+            return None
+        is_one_unit = (one.cost is None) == (two.cost is None)
+        if not is_one_unit or two.spent.high >= one.spent.point:
+            return None
+        less = min(less, one.spent.point / two.spent.point)
+        longer = max(longer, two.time_s.point / one.time_s.point)
+    is_worth_it = less > CHEAPER and longer <= LONGER
     return Cheaper(option=other, longer=longer, less=less) if is_worth_it else None
 
 
