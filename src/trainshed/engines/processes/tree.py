@@ -2,14 +2,20 @@
 
 Process groups alone are not enough: a trainer that calls ``setsid`` leaves its group
 (docs/sources/slurm.md 6), but it remains a descendant of a subreaper.
+
+A reaper imports this module and lives as long as its attempt.  So this module does without signal,
+which imports enum, and without contextlib and functools: all of them need 0.6 MB.
 """
 
 import ctypes
-import functools
 import os
-import signal
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
+
+TYPE_CHECKING = False  # as typing has it, which a reaper does not import
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal
 
 # from linux/prctl.h
 _SET_PDEATHSIG = 1
@@ -17,14 +23,12 @@ _SET_CHILD_SUBREAPER = 36
 _SET_DUMPABLE = 4
 
 
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def _prctl(option: int, value: int) -> bool:
     try:
-        return int(_libc().prctl(option, ctypes.c_ulong(value), 0, 0, 0)) == 0
+        return int(_LIBC.prctl(option, ctypes.c_ulong(value), 0, 0, 0)) == 0
     except AttributeError:  # no prctl outside Linux
         return False
 
@@ -75,12 +79,18 @@ def can_list() -> bool:
 
 def children(pid: int) -> list[int]:
     """List the children of all threads of a process, with zombies; empty if it has ended."""
-    pids: list[int] = []
-    with suppress(OSError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with suppress(OSError):
-                pids += map(int, read(f"/proc/{pid}/task/{thread}/children").split())
-    return pids
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    return [child for thread in threads for child in _children_of_thread(pid, thread)]
+
+
+def _children_of_thread(pid: int, thread: str) -> list[int]:
+    try:
+        return list(map(int, read(f"/proc/{pid}/task/{thread}/children").split()))
+    except OSError:
+        return []
 
 
 def descendants(pid: int) -> Iterator[tuple[int, int]]:
@@ -98,22 +108,24 @@ def living(pids: Iterable[int]) -> list[int]:
     return [pid for pid in pids if _lives(pid)]
 
 
-def send(pid: int, parents: Iterable[int], sig: signal.Signals) -> None:
+def send(pid: int, parents: Iterable[int], sig: "signal.Signals") -> None:
     """Send a signal to ``pid`` if it still is a child of one of ``parents``.
 
     The kernel may have given the pid to another process since it was listed.  A pidfd pins the
     process; the check of its parent after that ensures that it is the listed one.
     """
-    with suppress(OSError):
+    try:
         pinned = _pin(pid)
         try:
             if parent_of(pid) in parents:
                 _signal(pid, pinned, sig)
         finally:
             _unpin(pinned)
+    except OSError:
+        return
 
 
-def send_to_all(pairs: Iterable[tuple[int, int]], adopter: int, sig: signal.Signals) -> None:
+def send_to_all(pairs: Iterable[tuple[int, int]], adopter: int, sig: "signal.Signals") -> None:
     """Send a signal to each child in (parent, child) ``pairs``, which the caller listed before.
 
     If a parent has ended since then, its children belong to ``adopter``.  The caller must list all
@@ -188,12 +200,16 @@ def _kill_confirmed(pids: Iterable[int], list_pids: Callable[[], Collection[int]
     pinned: dict[int, int] = {}
     try:
         for pid in pids:
-            with suppress(ProcessLookupError):
+            try:
                 pinned[pid] = _pin(pid)
+            except ProcessLookupError:
+                continue
         confirmed = set(list_pids()).intersection(pinned)
         for pid in confirmed:
-            with suppress(OSError):
+            try:
                 _signal(pid, pinned[pid], signal.SIGKILL)
+            except OSError:
+                continue
     finally:
         for descriptor in pinned.values():
             _unpin(descriptor)
@@ -218,7 +234,7 @@ def _unpin(pinned: int) -> None:
         os.close(pinned)
 
 
-def _signal(pid: int, pinned: int, sig: signal.Signals) -> None:
+def _signal(pid: int, pinned: int, sig: "signal.Signals") -> None:
     if pinned == _UNPINNED:
         os.kill(pid, sig)
     else:

@@ -27,6 +27,9 @@ _DEFERS_ANNOTATIONS: Final = b"from __future__ import annotations; "
 _FOR_ANNOTATIONS: Final = re.compile(
     rb"^from typing import (Final|NoReturn)(, (Final|NoReturn))*$", re.MULTILINE
 )
+#: Imports of ``collections.abc``: Python imports collections for them, and then this module, which
+#: it has imported at its start.
+_ABSTRACT: Final = (b"from collections.abc import ", b"from _collections_abc import ")
 _MAIN: Final = "trainshed/engines/warden/started.py"
 #: The earliest date of an entry in a zip file.
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
@@ -87,15 +90,17 @@ def _list_modules(first: str) -> Iterator[tuple[str, bytes]]:
         if path is None:
             continue
         source = path.read_bytes()
-        yield (
-            _archive_path(name, path),
-            _DEFERS_ANNOTATIONS + _FOR_ANNOTATIONS.sub(b"", source),
-        )
+        yield _archive_path(name, path), _DEFERS_ANNOTATIONS + _lighten(source)
         package = name.rpartition(".")[0]
         for module in {package, *list_imports(source)} - modules:
             if module.partition(".")[0] == "trainshed":
                 modules.add(module)
                 waiting.append(module)
+
+
+def _lighten(source: bytes) -> bytes:
+    """Replace imports that need memory on nodes for as long as an attempt runs."""
+    return _FOR_ANNOTATIONS.sub(b"", source).replace(*_ABSTRACT)
 
 
 def list_imports(source: str | bytes) -> set[str]:

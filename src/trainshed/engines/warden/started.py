@@ -7,15 +7,14 @@ zipimport reads the names of all modules first, and spends 8 ms more on those of
 
 import marshal
 import os
-import signal
 import stat
 import sys
-from types import ModuleType
 from typing import Final
 
 TYPE_CHECKING = False  # as typing has it, which a reaper does not import
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _MODE: Final = 0o600
@@ -24,7 +23,6 @@ _NO_DOCSTRINGS: Final = 2
 #: The pid of the first process of a container.  The kernel drops signals to it that it does not
 #: handle, unless they are blocked: then they wait for their handlers.
 _FIRST: Final = 1
-_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: The bytes of the length that a file of compiled modules begins with.
 _LENGTH_BYTES: Final = 8
 
@@ -32,7 +30,9 @@ _LENGTH_BYTES: Final = 8
 def main() -> int:
     """Run the program that the arguments name; return its exit status."""
     if os.getpid() == _FIRST:
-        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        import signal  # noqa: PLC0415 - a reaper of a cluster with steps does not need it
+
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     archive_path = os.path.abspath(sys.argv[0])
     compiled = compiled_path(archive_path)
     if sys.argv[1:2] == ["attempt"] and not os.path.exists(compiled):
@@ -142,7 +142,7 @@ class CompiledModules:
     def create_module(self, _spec: "ModuleSpec") -> None:
         """Let Python create the module."""
 
-    def exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module: "ModuleType") -> None:
         """Run the code of a module.  Raises OSError."""
         _, offset, length = self._modules[module.__name__]
         descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)

@@ -7,16 +7,19 @@ the attempt would then identify its processes (decision 0045).
 
 import gc
 import os
-import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
-from types import FrameType
 from typing import Final, NoReturn
 
 from trainshed.engines.processes import tree
 from trainshed.model.exit_status import SIGNAL_BASE
+
+TYPE_CHECKING = False  # for the modules that a reaper does not import, see processes.tree
+if TYPE_CHECKING:
+    import signal
+    from types import FrameType
+else:
+    import _signal as signal
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: SIGUSR1 asks a launcher to read its stop order (``signals.LOOK``).
@@ -77,7 +80,7 @@ def _reap_after(
     status = 0
     try:
         # the supervisor handles these signals, and gives its replicas their grace period
-        _handle_signals(partial(_forward, supervisor) if forwards_signals else signal.SIG_IGN)
+        _handle_signals(_make_forwarder(supervisor) if forwards_signals else signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)  # the start of an archive blocks them
         wait_status = _wait_for(supervisor)
         if switch is not None and switch.is_on:
@@ -108,16 +111,22 @@ def _handle_signals(handler: "Callable[[int, FrameType | None], object] | signal
         signal.signal(signum, handler)
 
 
-def _forward(supervisor: int, signum: int, _frame: "FrameType | None") -> None:
-    with suppress(ProcessLookupError):
-        os.kill(supervisor, signum)
+def _make_forwarder(supervisor: int) -> "Callable[[int, FrameType | None], object]":
+    def forward(signum: int, _frame: "FrameType | None") -> None:
+        try:
+            os.kill(supervisor, signum)
+        except ProcessLookupError:
+            return
+
+    return forward
 
 
 def _kill_descendants() -> bool:
     """Kill and collect the descendants of this process; return whether a child remains."""
     tree.kill_listed(lambda: [child for _, child in tree.descendants(os.getpid())])
-    with suppress(ChildProcessError):
+    try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
-        return True
-    return False
+    except ChildProcessError:
+        return False
+    return True

@@ -1,9 +1,13 @@
 """Sets up the signals and closes the inherited descriptors of a supervisor."""
 
 import os
-import signal
-from contextlib import suppress
 from typing import Final
+
+TYPE_CHECKING = False  # for the modules that a reaper does not import, see processes.tree
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal
 
 #: Signals that ask the supervisor to end the attempt.
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -16,8 +20,10 @@ def close_inherited() -> None:
     """Close the descriptors that the server, or the parent of the server, has left open."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > _STDERR:
-            with suppress(OSError):
+            try:
                 os.close(int(name))
+            except OSError:
+                continue
 
 
 def wake_on_signals() -> int:
