@@ -16,7 +16,7 @@ import pytest
 from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.supervise.record.records import Record
 from trainshed.engines.supervise.record.spec import AttemptSpec, PreparerAnswer, ReplicaSpec
-from trainshed.engines.warden import archive, started
+from trainshed.engines.warden import archive, compiled, started
 from trainshed.engines.warden.archive_words import archive_words
 from trainshed.model.attempt import ReplicaExit, Report
 from trainshed.model.launch_plan import Environment
@@ -69,6 +69,28 @@ def test_every_python_from_3_9_on_imports_all_of_it(tmp_path, version):
     assert done.stdout.strip() in {"", "[]"}
 
 
+#: What stays out of the memory of processes that live as long as an attempt.
+REAPERS_LACK = {"collections", "contextlib", "enum", "functools", "re", "signal", "typing"}
+MODULES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import trainshed.engines.warden.main
+print(*sys.modules)
+import trainshed.engines.warden.warden
+print(*sys.modules)
+"""
+
+
+def test_a_reaper_and_a_warden_import_little(tmp_path):
+    place = tmp_path / "warden.pyz"
+    place.write_bytes(archive.build().data)
+    argv = [sys.executable, "-I", "-S", "-c", MODULES, str(place)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    of_reaper, of_warden = (set(line.split()) for line in done.stdout.splitlines())
+    assert not REAPERS_LACK & of_reaper
+    assert not {"dataclasses", "hashlib", "socket", "subprocess", "zlib"} & of_warden
+
+
 def test_the_library_brings_the_reducer_to_programs(tmp_path):
     place = tmp_path / "library.zip"
     place.write_bytes(archive.library().data)
@@ -87,13 +109,13 @@ def test_the_library_brings_the_reducer_to_programs(tmp_path):
 def test_compiled_modules_that_are_damaged_are_removed_and_not_used(tmp_path, cut):
     place = tmp_path / "warden.pyz"
     place.write_bytes(archive.build().data)
-    compiled = Path(started.compiled_path(str(place)))
-    started.compile_archive(str(place), str(compiled))
-    compiled.write_bytes(compiled.read_bytes()[:cut])
+    modules = Path(started.compiled_path(str(place)))
+    compiled.compile_archive(str(place), str(modules))
+    modules.write_bytes(modules.read_bytes()[:cut])
     argv = [*archive_words(sys.executable, str(place)), "no-program"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert "must be attempt, next, task or prepare, got no-program" in done.stderr
-    assert compiled.exists() == (cut is None)
+    assert modules.exists() == (cut is None)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root starts programs as another user: use sudo")
@@ -103,7 +125,7 @@ def test_compiled_modules_that_only_the_archive_s_owner_can_read_are_not_needed(
         Path(folder).chmod(0o711)
         place = Path(folder, "warden.pyz")
         place.write_bytes(archive.build().data)
-        started.compile_archive(str(place), started.compiled_path(str(place)))
+        compiled.compile_archive(str(place), started.compiled_path(str(place)))
         argv = [*archive_words("/usr/bin/python3", str(place)), "no-program"]
         done = subprocess.run(
             argv, capture_output=True, text=True, check=False, user=65534, extra_groups=[]
