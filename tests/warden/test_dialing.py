@@ -35,7 +35,7 @@ def env(launcher, **more):
 
 def dial(monkeypatch, launcher, variables, **options):
     monkeypatch.setattr(dialing, "_connect", launcher.connect)
-    monkeypatch.setattr(socket, "gethostname", lambda: "own-name")
+    monkeypatch.setattr(dialing, "gethostname", lambda: "own-name")
     return dialing.dial(variables, **options)
 
 

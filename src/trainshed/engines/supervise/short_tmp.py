@@ -12,7 +12,6 @@ in the attempt's folder and are removed with it.
 # the supervisor imports this module, which must need little memory
 
 import os
-import zlib
 from contextlib import suppress
 from typing import Final
 
@@ -26,13 +25,15 @@ _FOLDER: Final = "/tmp"  # noqa: S108 - this module uses no file that exists alr
 
 def short_name(tmp: str) -> str:
     """Return the path of the link to a folder, whether or not the link exists."""
+    import zlib  # noqa: PLC0415 - few supervisors need it
+
     path = os.fsencode(tmp)
     return f"{_FOLDER}/trainshed-{zlib.crc32(path):08x}{zlib.adler32(path):08x}"
 
 
 def make_short_name(tmp: str) -> str:
     """Make the link if the folder's own path is too long; return the path for programs."""
-    if len(os.fsencode(tmp)) + _APPENDED_BYTES <= SOCKET_NAME_BYTES_MAX:
+    if not _is_long(tmp):
         return tmp
     link = short_name(tmp)
     with suppress(OSError):
@@ -42,18 +43,20 @@ def make_short_name(tmp: str) -> str:
 
 def keep_short_name(tmp: str) -> None:
     """Set the link's time to now: programs that clean ``/tmp`` remove old files."""
-    link = short_name(tmp)
-    if _is_ours(link, tmp):
+    if _is_long(tmp) and _is_ours(link := short_name(tmp), tmp):
         with suppress(OSError):
             os.utime(link, follow_symlinks=False)
 
 
 def remove_short_name(tmp: str) -> None:
     """Remove the link if it exists."""
-    link = short_name(tmp)
-    if _is_ours(link, tmp):
+    if _is_long(tmp) and _is_ours(link := short_name(tmp), tmp):
         with suppress(OSError):
             os.unlink(link)
+
+
+def _is_long(tmp: str) -> bool:
+    return len(os.fsencode(tmp)) + _APPENDED_BYTES > SOCKET_NAME_BYTES_MAX
 
 
 def _is_ours(link: str, tmp: str) -> bool:

@@ -4,9 +4,9 @@ An address may be a name that has no address yet: a cluster may start a warden b
 """
 
 import os
-import socket
 import sys
 import time
+from _socket import AF_INET, SOCK_STREAM, gethostname, socket  # see protocol
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -30,7 +30,7 @@ def dial(
     env: Mapping[str, str],
     within_s: float = DIAL_S,
     pause: Callable[[float], object] = time.sleep,
-) -> socket.socket:
+) -> socket:
     """Connect to the launcher; both ends prove that they know the secret.
 
     ``pause`` waits for some seconds; its errors end the attempts to connect.  Raises OSError if no
@@ -39,7 +39,7 @@ def dial(
     """
     name, port, addresses, variable = env[LAUNCHER].split(";")
     hosts = [env.get(variable, ""), *addresses.split(",")]
-    if name == socket.gethostname():
+    if name == gethostname():
         hosts.insert(0, "127.0.0.1")
     endpoints = [(host, int(port)) for host in dict.fromkeys(filter(None, hosts))]
     return _dial_any(endpoints, env[SECRET], within_s, pause)
@@ -50,7 +50,7 @@ def _dial_any(
     secret: str,
     within_s: float,
     pause: Callable[[float], object],
-) -> socket.socket:
+) -> socket:
     until_s, paused_s, written_reason = time.monotonic() + within_s, 0.0, ""
     while True:
         for endpoint in endpoints:
@@ -63,7 +63,7 @@ def _dial_any(
         if paused_s > _SILENT_S and reason != written_reason:
             written_reason = reason
             sys.stderr.write(
-                f"{socket.gethostname()}: cannot connect to the launcher: {reason}; retrying for "
+                f"{gethostname()}: cannot connect to the launcher: {reason}; retrying for "
                 f"{within_s:g} s\n"
             )
         pause_s = min(_PAUSE_S_MAX, max(_PAUSE_S, _PAUSE_SHARE * paused_s))
@@ -71,9 +71,9 @@ def _dial_any(
         paused_s += pause_s
 
 
-def _connect(endpoint: tuple[str, int], secret: str) -> socket.socket:
+def _connect(endpoint: tuple[str, int], secret: str) -> socket:
     """Connect and exchange proofs.  Raises OSError if no launcher of the attempt listens."""
-    connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    connection = socket(AF_INET, SOCK_STREAM)
     try:
         connection.settimeout(PROVE_S)
         connection.connect(
@@ -86,7 +86,7 @@ def _connect(endpoint: tuple[str, int], secret: str) -> socket.socket:
     return connection
 
 
-def _prove(connection: socket.socket, secret: str) -> None:
+def _prove(connection: socket, secret: str) -> None:
     until_s = time.monotonic() + PROVE_S
     launcher_nonce, own_nonce = _receive(connection, proof.NONCE, until_s), proof.new_nonce()
     connection.sendall(own_nonce + proof.prove_warden(secret, launcher_nonce, own_nonce))
@@ -95,7 +95,7 @@ def _prove(connection: socket.socket, secret: str) -> None:
         raise OSError("another program listens at this address: it does not know the secret")
 
 
-def _receive(connection: socket.socket, length: int, until_s: float) -> bytes:
+def _receive(connection: socket, length: int, until_s: float) -> bytes:
     """Receive ``length`` bytes.  Raises OSError if they do not arrive in time."""
     buffer = b""
     while len(buffer) < length:

@@ -11,8 +11,8 @@ Messages of the launcher (``do``): ``take``, ``start``, ``stop``, ``kill``, ``lo
 ``beat``, ``stacks``, ``exit``, ``ending``, ``empty``.
 """
 
+import _socket  # socket makes enums of all its constants, which need 0.6 MB in each warden
 import json
-import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -59,7 +59,7 @@ class Channel:
     def __init__(
         self,
         loop: Loop,
-        connection: socket.socket,
+        connection: _socket.socket,
         frame_max: int,
         on_frame: Callable[[int, bytes], object],
         on_end: Callable[[str], object],
@@ -185,23 +185,23 @@ class Channel:
             self._on_end(reason)
 
 
-def give_up_after(connection: socket.socket, seconds: float) -> None:
+def give_up_after(connection: _socket.socket, seconds: float) -> None:
     """Let the kernel close a connection whose sent bytes are not acknowledged for ``seconds``.
 
     Use this only if the peer always reads: a peer that pauses looks like a lost machine.
     """
     with suppress(OSError):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(seconds * 1000))
+        connection.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_USER_TIMEOUT, round(seconds * 1000))
 
 
 def _do_nothing() -> None:
     pass
 
 
-def _keep_alive(connection: socket.socket) -> None:
+def _keep_alive(connection: _socket.socket) -> None:
     with suppress(OSError):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEP_IDLE_S)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEP_INTERVAL_S)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KEEP_COUNT)
+        connection.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
+        connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_KEEPIDLE, _KEEP_IDLE_S)
+        connection.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_KEEPINTVL, _KEEP_INTERVAL_S)
+        connection.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_KEEPCNT, _KEEP_COUNT)

@@ -7,9 +7,9 @@ the warden kills its processes and exits, so that no program runs without a laun
 import os
 import select
 import signal
-import socket
 import sys
 import time
+from _socket import gethostname, socket  # see protocol
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -120,9 +120,7 @@ class _Parent:
 
 
 class _Warden:
-    def __init__(
-        self, index: int, connection: socket.socket, wake: int, process: WardenProcess
-    ) -> None:
+    def __init__(self, index: int, connection: socket, wake: int, process: WardenProcess) -> None:
         self._index = index
         self._wake = wake
         self._parent = _Parent(process)
@@ -174,7 +172,7 @@ class _Warden:
 
     def run(self) -> int:
         """Obey the launcher until all is over; return the exit status."""
-        host, node = socket.gethostname(), os.environ.get(NODE, "")
+        host, node = gethostname(), os.environ.get(NODE, "")
         self._channel.say(
             {"is": "here", "index": self._index, "host": host, "node": node, "pid": os.getpid()}
         )
