@@ -11,6 +11,8 @@ from benchmarks.slurm.sides import Caller, Cluster, submit
 #: The number of jobs of four CPUs that fill the small cluster.
 SLOTS = 24
 WATCH_S = 60.0
+#: Seconds after the last hand-over: the server polls often for 15 s.
+_SETTLE_S = 20.0
 
 
 def measure_queue(
@@ -22,8 +24,9 @@ def measure_queue(
     folder = at.make_folder()
     for _ in range(SLOTS + queued):
         submit(client, sides.a_job(at, folder, 1, str(go)))
-    sides.wait_until(lambda: len(at.command("squeue", "-h").splitlines()) >= queued, "all wait")
-    time.sleep(15.0)  # until the server and Slurm have finished their work
+    jobs = SLOTS + queued
+    sides.wait_until(lambda: len(at.command("squeue", "-h").splitlines()) >= jobs, "all wait")
+    time.sleep(_SETTLE_S)
     before, cpu_s = counts.count_queries(at), server.cpu_s()
     time.sleep(WATCH_S)
     polls = (counts.count_queries(at) - before) / WATCH_S

@@ -1,4 +1,4 @@
-"""Polls Slurm for all jobs in one thread, more often while jobs change."""
+"""Polls Slurm for all jobs in one thread, more often while jobs begin, move or end."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ from trainshed.model.explanation import Explanation, Reason
 
 _LOG = logging.getLogger(__name__)
 
-#: Seconds between two polls while jobs change, and seconds after a change with such polls.
+#: Seconds between two polls while jobs move, and seconds after a move with such polls.
 FAST_S: Final = 1.0
 FOLLOW_S: Final = 15.0
 #: Seconds between two calls of ``work``, which reads records and orders without a command.
