@@ -203,6 +203,24 @@ def test_launches_go_on_beside_each_other_and_hold_up_nobody(queue_world):
     assert set(world.engine.launches.values()) == {1}
 
 
+def test_launches_beside_each_other_are_confirmed_together(queue_world, monkeypatch):
+    world = queue_world(script=runs(queue_s=1000.0), launches_at_once=4)
+    controller = world.controller()
+    uids = [world.submit() for _ in range(4)]
+    controller.schedule_once()
+    writes, confirm = [], world.store.confirm
+    monkeypatch.setattr(
+        world.store, "confirm", lambda *given: (writes.append(given), confirm(*given))
+    )
+    controller.perform_once()
+    until(lambda: len(world.engine.launches) == 4 and not controller._launches._under_way)
+    controller.perform_once()
+    assert len(writes) == 1
+    assert not world.store.commands("server-a")
+    assert set(world.engine.launches.values()) == {1}
+    assert world.states(uids) == {S.ENQUEUED}
+
+
 def until(look):
     deadline = time.monotonic() + 60
     while not look():

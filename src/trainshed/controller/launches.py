@@ -1,7 +1,7 @@
 """Performs launches in threads of their own, with a limit for each engine.
 
-A launch into the queue of a cluster is a command over the network, so several run at once and each
-is confirmed alone.  A thread ends when there is nothing more to launch.
+A launch into the queue of a cluster is a command over the network, so several run at once; the
+performer confirms them together.  A thread ends when there is nothing more to launch.
 """
 
 import logging

@@ -85,16 +85,24 @@ class Performer:
     _cancelled: Collection[int] = field(default=(), init=False)
     _handed_over: dict[AttemptKey, NewEvent] = field(default_factory=dict, init=False)
     """The events of launches into engines' queues that are not confirmed yet."""
+    _launched: dict[AttemptKey, _Commands] = field(default_factory=dict, init=False)
+    """The launches that other threads have performed and that the next pass confirms together."""
 
     def once(self) -> int:
         """Perform due commands; return how many were confirmed."""
         server = self.leases.name
         by_key = _by_key(self.store.commands(server, limit=COMMANDS_MAX))
+        launched = self._take_launched()
+        by_key = {
+            key: commands
+            for key, commands in by_key.items()
+            if key not in launched or _stops(commands)
+        }
         with self._lock:
             self._delays = {key: delay for key, delay in self._delays.items() if key in by_key}
         self._cancelled = self._being_cancelled(by_key, server)
         self.launches.forget_next()
-        done: list[StoredCommand] = []
+        done = [command for commands in launched.values() for command in commands]
         confirmed, confirmed_at = 0, self.monotonic()
         for key, record in self._due(by_key):
             if _is_enqueued(record) and self._begin_in_thread(
@@ -108,6 +116,15 @@ class Performer:
                 confirmed_at = self.monotonic()
         return confirmed + self._confirm(done)
 
+    def _take_launched(self) -> _ByKey:
+        """Take the commands of the launches that other threads have performed.
+
+        If the confirmation fails, the launches are repeated, which changes nothing.
+        """
+        with self._lock:
+            launched, self._launched = self._launched, {}
+        return launched
+
     def _due(self, by_key: _ByKey) -> Iterator[tuple[AttemptKey, JobRecord | None]]:
         """Yield due attempts, stops first; each launch with its job, read just before.
 
@@ -120,6 +137,7 @@ class Performer:
                 key
                 for key in keys
                 if not _stops(by_key[key])
+                and key not in self._launched
                 and not self._begin_in_thread(key, self.holdings.get_cached(key), by_key[key])
             ]
         )
@@ -137,7 +155,8 @@ class Performer:
 
     def _launch_in_thread(self, key: AttemptKey, commands: _Commands, server: str) -> None:
         if self._perform(key, commands, self.store.job_by_uid(key.uid), server):
-            self._confirm(list(commands))
+            with self._lock:
+                self._launched[key] = commands
 
     def _being_cancelled(self, by_key: _ByKey, server: str) -> Collection[int]:
         """Return the jobs with a STOP that are CANCELLING; they get the default stop order."""
