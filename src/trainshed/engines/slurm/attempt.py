@@ -68,6 +68,8 @@ class SlurmAttempt:
     _last_signature: tuple[object, ...] | None = None
     """The state of the folder and Slurm's answer about the job at the last observation."""
     _last: Observation | None = None
+    _last_queue_state: tuple[int, tuple[object, ...]] = (-1, ())
+    """The number of an answer of Slurm, and what the answer says of the job."""
     _knows_claimant: bool = False
     _nodes: list[tuple[str, ...]] = field(default_factory=list)
     """The nodes of each part, from the claim; empty: no job has the claim yet."""
@@ -125,7 +127,7 @@ class SlurmAttempt:
         is_timed = (
             self._memory.over_since_s is not None
             or self.records.ended is not None
-            or not self.rows(answer)
+            or not self._read_queue_state(answer)
         )
         before = self._last_signature
         self._last_signature = None if is_timed else self._signature(answer)
@@ -135,19 +137,34 @@ class SlurmAttempt:
     def _signature(self, answer: LastAnswer) -> tuple[object, ...] | None:
         try:
             status = os.lstat(self.folder.path)
-            state = (answer.is_away, status.st_ino, status.st_mtime_ns, *self._queue_state(answer))
+            state = (
+                answer.is_away,
+                status.st_ino,
+                status.st_mtime_ns,
+                *self._read_queue_state(answer),
+            )
             with suppress(FileNotFoundError):
                 return (*state, os.lstat(self.folder.records).st_size)
         except OSError:
             return None
         return state
 
-    def _queue_state(self, answer: LastAnswer) -> tuple[object, ...]:
+    def _read_queue_state(self, answer: LastAnswer) -> tuple[object, ...]:
+        """Return what an answer says of the job, composed once for each answer that has the job."""
+        if self._last_queue_state[0] != answer.number:
+            state = self._compose_queue_state(answer)
+            self._last_queue_state = (answer.number if state else -1, state)
+        return self._last_queue_state[1]
+
+    def _compose_queue_state(self, answer: LastAnswer) -> tuple[object, ...]:
         """Return what an answer says of a waiting job; its number if the attempt may have begun.
 
-        Nodes may fall silent at any answer.  The expected start counts by the minute.
+        Empty if the answer has no such job.  Nodes may fall silent at any answer.  The expected
+        start counts by the minute.
         """
         rows = self.rows(answer)
+        if not rows:
+            return ()
         if self.records.began is not None or any(row.nodes for row in rows):
             return (answer.number,)
         minutes = (row.start_s and row.start_s // _MINUTE_S for row in rows)
@@ -189,6 +206,7 @@ class SlurmAttempt:
 
     def _adopt_job(self, submitted: SpoolRecord, job: str) -> None:
         self.submitted = submitted._replace(job=job)
+        self._last_queue_state = (-1, ())
         if not self.is_read_only:
             attempt_files.keep_submitted(self.folder, self.submitted)
 

@@ -5,12 +5,15 @@ earlier releases have comments without it.
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from trainshed.model.attempt import AttemptKey
 
 _KEPT: Final = "kept"
 _KEY_MAX: Final = 40
+#: The most comments in memory: the server reads those of a whole queue again and again.
+_REMEMBERED_MAX: Final = 1 << 14
 #: The most characters of a project, a display name or a creator in a comment.
 _WORD_MAX: Final = 48
 #: Characters that a comment may not have: squeue separates fields by ``|`` and jobs by lines, and
@@ -39,6 +42,7 @@ def owner_of(comment: str) -> str:
     return " ".join(words[1:] if words[:1] == [_KEPT] else words)
 
 
+@lru_cache(_REMEMBERED_MAX)
 def key_of(comment: str) -> AttemptKey | None:
     """Parse the attempt in a comment; None: the comment names no attempt."""
     word = comment.partition(" ")[0]
