@@ -1,6 +1,6 @@
 """Fits the planner's defaults to ``benchmarks/scaling``: ``planning/data/scaling_fit.toml``.
 
-Usage: ``OMP_NUM_THREADS=1 python scripts/fit_scaling.py`` (a quarter of a minute).
+Usage: ``OMP_NUM_THREADS=1 python scripts/fit_scaling.py`` (half a minute).
 """
 
 import datetime as dt

@@ -7,6 +7,7 @@ equations and the same unknowns as ``planning.scaling.fitting``; a test holds th
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ _OVERLAP = (1.0, 6.0)
 _HALVES = frozenset({"amp", "amp_bf16", "amp_fp16", "fp16", "bf16", "fp8"})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Arrays:
     """Questions in arrays: one row each, one column a point."""
 
@@ -235,19 +236,31 @@ def _guess(arrays: Arrays, flat: Flat) -> Array:
 
 
 def _drift(arrays: Arrays, flat: Flat) -> Array:
+    return _drift_of(arrays, flat["priors.drift_inside"], flat["priors.drift_hosts"])
+
+
+@lru_cache(maxsize=2)
+def _drift_of(arrays: Arrays, per_inside: float, per_hosts: float) -> Array:
     total: Array = np.zeros((len(arrays.observed), _MOST_POINTS, _MOST_POINTS))
-    for name in ("inside", "hosts"):
+    for name, width in (("inside", per_inside), ("hosts", per_hosts)):
         at = arrays.by_point[name]
-        total += flat[f"priors.drift_{name}"] ** 2 * np.minimum(at[:, :, None], at[:, None, :])
+        total += width**2 * np.minimum(at[:, :, None], at[:, None, :])
     return total
 
 
 def _weights(arrays: Arrays, flat: Flat) -> Array:
     """The inverse of the covariance of what is known; what is not has none."""
+    names = ("noise", "drift_inside", "drift_hosts")
+    return _weights_of(arrays, *(flat[f"priors.{name}"] for name in names))
+
+
+@lru_cache(maxsize=2)
+def _weights_of(arrays: Arrays, noise: float, per_inside: float, per_hosts: float) -> Array:
     observed = arrays.observed
     both = observed[:, :, None] * observed[:, None, :]
-    noise = np.where(observed > 0, flat["priors.noise"] ** 2, 1.0)
-    spread = _drift(arrays, flat) * both + noise[:, :, None] * np.eye(_MOST_POINTS)
+    variances = np.where(observed > 0, noise**2, 1.0)
+    spread = _drift_of(arrays, per_inside, per_hosts) * both
+    spread = spread + variances[:, :, None] * np.eye(_MOST_POINTS)
     weights: Array = np.linalg.inv(spread) * both
     return weights
 
@@ -262,15 +275,15 @@ def solve(arrays: Arrays, flat: Flat, unknowns: Array, rounds: int) -> Array:
     def cost(at: Array) -> tuple[Array, Array]:
         missed = (steps - expected(arrays, flat, at, guess)) * arrays.observed
         prior = ((at / widths) ** 2).sum(axis=1)
-        return np.einsum("bi,bij,bj->b", missed, weights, missed) + prior, missed
+        return _squares(missed, weights) + prior, missed
 
     now, missed = cost(unknowns)
     for _ in range(rounds):
         slopes = _slopes(arrays, flat, unknowns, guess) * arrays.observed[:, :, None]
-        weighed = np.einsum("bij,bjk->bik", weights, slopes)
-        normal = np.einsum("bik,bil->bkl", slopes, weighed)
+        weighed = weights @ slopes
+        normal = slopes.transpose(0, 2, 1) @ weighed
         normal[:, diagonal, diagonal] += 1 / widths**2
-        gradient = np.einsum("bik,bi->bk", weighed, missed) - unknowns / widths**2
+        gradient = (missed[:, None, :] @ weighed)[:, 0, :] - unknowns / widths**2
         normal[:, diagonal, diagonal] *= 1 + damping[:, None]
         step = np.clip(np.linalg.solve(normal, gradient[:, :, None])[:, :, 0], -1.5, 1.5)
         then, there = cost(unknowns + step)
@@ -279,6 +292,11 @@ def solve(arrays: Arrays, flat: Flat, unknowns: Array, rounds: int) -> Array:
         now, missed = np.where(better, then, now), np.where(better[:, None], there, missed)
         damping = np.where(better, damping / 5, damping * 8)
     return unknowns
+
+
+def _squares(missed: Array, weights: Array) -> Array:
+    total: Array = (missed[:, None, :] @ weights @ missed[:, :, None])[:, 0, 0]
+    return total
 
 
 def _slopes(arrays: Arrays, flat: Flat, unknowns: Array, guess: Array) -> Array:

@@ -172,6 +172,37 @@ def test_the_file_has_the_errors_of_its_parameters(benchmark):
     }
 
 
+def test_a_fit_is_the_mean_of_searches_from_several_starts(benchmark, monkeypatch):
+    fit = benchmark("fit")
+
+    class SearchThatStays:
+        def __init__(self, *_):
+            pass
+
+        def run(self, start, _):
+            return start
+
+    monkeypatch.setattr(fit, "Search", SearchThatStays)
+    starts = list(fit.starts())
+    assert starts[0] == fit.FIRST
+    assert len({tuple(start.values()) for start in starts}) == len(starts) > 2
+    assert max(start["defaults.network_tcp"] for start in starts) <= 1
+    assert starts == list(fit.starts())
+    assert fit.search([], []) == {
+        name: pytest.approx(math.prod(start[name] for start in starts) ** (1 / len(starts)))
+        for name in fit.FIRST
+    }
+
+
+def test_a_search_never_ends_with_more_misses_than_it_began(benchmark):
+    fit, planning_questions = benchmark("fit"), benchmark("questions")
+    curves = curves_of(benchmark, {"torch-ddp"})
+    search = fit.Search(curves, planning_questions.questions(curves))
+    for start in list(fit.starts())[:2]:
+        ended = search.run(start, (1.5,))
+        assert search.missed(ended) < search.missed(start)
+
+
 @pytest.mark.full
 def test_the_file_is_what_the_script_writes(benchmark):
     rows, planning_questions, fit = benchmark("rows"), benchmark("questions"), benchmark("fit")
