@@ -203,16 +203,16 @@ def test_reducers_are_on_the_network_that_is_given():
 
 
 @pytest.mark.parametrize(
-    ("runs", "most"),
+    ("runs", "least", "most"),
     [
-        ((replace(RUNS[0], step_s_p10=0.05, step_s_p90=0.5),), 32.0),
-        ((RUNS[0], replace(RUNS[1], step_s=0.16)), 36.0),
+        ((replace(RUNS[0], step_s_p10=0.05, step_s_p90=0.5),), 32.0, 32.0),
+        ((RUNS[0], replace(RUNS[1], step_s=0.16)), 35.0, 36.0),
     ],
     ids=["linear", "super-linear was measured"],
 )
-def test_a_range_is_never_better_than_linear_unless_that_was_measured(runs, most):
+def test_a_range_is_never_better_than_linear_unless_that_was_measured(runs, least, most):
     own = plan(runs=runs).own
-    assert own.prediction.speedup.high == pytest.approx(most)
+    assert least - 1e-6 < own.prediction.speedup.high < most + 1e-6
     rate = own.prediction.samples_per_s.high
     assert rate == pytest.approx(own.prediction.efficiency.high * 32 * 64 / 0.18, rel=0.05)
     assert own.time_s.low == pytest.approx(WORK.samples / rate)
