@@ -297,6 +297,18 @@ def test_a_launcher_that_was_killed_without_memory_is_an_end_of_the_program(worl
 
 
 @pytest.mark.usefixtures("no_spare_time")
+def test_a_batch_step_that_slurm_kills_for_its_memory_is_an_end_of_the_program(world):
+    """With OverMemoryKill, Slurm 22.05.8 reports the job as FAILED by JobLaunchFailure."""
+    engine = begun(world)
+    words = "slurmstepd-n1: error: Exceeded job memory limit\n"
+    Path(world.attempt().words).write_text(words, "ascii")
+    world.slurm.set("1", "FAILED", "JobLaunchFailure", "n1")
+    observation = until(engine, Phase.ENDED, Phase.LOST)
+    assert observation.outcome.exit_code == 137
+    assert "out of memory (Slurm says Exceeded job memory limit)" in observation.outcome.message
+
+
+@pytest.mark.usefixtures("no_spare_time")
 def test_an_answer_without_the_job_is_no_loss(world):
     engine = begun(world)
     row = dict(world.slurm.rows["1"])

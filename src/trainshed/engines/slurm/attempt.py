@@ -263,12 +263,13 @@ class SlurmAttempt:
 
     def _give_up(self, decision: GiveUp) -> Decision:
         self.records.read(self.folder.records)
+        last_words = observe.last_words(self.folder)
         return decisions.give_up(
             decision.why,
-            observe.last_words(self.folder),
+            last_words,
             has_ended=self.records.ended is not None,
             has_decided=self.records.decided is not None,
-            end=decision.end,
+            end=decision.end or proof.end_by_last_words(decision.why, last_words),
             nodes=attempt_files.first_node(self.folder),
         )
 

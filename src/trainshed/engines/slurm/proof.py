@@ -271,8 +271,25 @@ def _give_up_launcher(facts: SlurmFacts) -> GiveUp:
     why = "the launcher of the attempt was killed"
     if states.OUT_OF_MEMORY not in {row.state for row in facts.rows}:
         return GiveUp(why)
-    fault = f"{why} with its program: out of memory (Slurm says {states.OUT_OF_MEMORY})"
-    return GiveUp(why, EndByCluster(fault, exit_code=SIGNAL_BASE + signal.SIGKILL))
+    return GiveUp(why, _end_without_memory(why, states.OUT_OF_MEMORY))
+
+
+def end_by_last_words(why: str, last_words: str) -> EndByCluster | None:
+    """Return the end of a job that Slurm has killed for its memory; None: it has another cause.
+
+    With ``OverMemoryKill`` Slurm kills the batch step, and says so only in its output.
+    """
+    is_over = last_words.endswith(_OVER_MEMORY)
+    return _end_without_memory(why, _OVER_MEMORY) if is_over else None
+
+
+#: What slurmstepd writes to the output of a step that it kills.
+_OVER_MEMORY: Final = "Exceeded job memory limit"
+
+
+def _end_without_memory(why: str, words: str) -> EndByCluster:
+    fault = f"{why} with its program: out of memory (Slurm says {words})"
+    return EndByCluster(fault, exit_code=SIGNAL_BASE + signal.SIGKILL)
 
 
 def _judge_queued(facts: SlurmFacts, memory: Memory) -> Decision:
