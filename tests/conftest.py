@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 from collections import Counter
 
 import pytest
@@ -113,6 +114,23 @@ def scale_examples(function):
     if not hasattr(function, "scaled"):
         function.scaled = True
         function._hypothesis_internal_use_settings = settings(requested, max_examples=count)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Pause coverage in properties and in tests marked ``untraced``.
+
+    They repeat branches of other tests thousands of times, and take three times as long if traced.
+    """
+    coverage = "coverage" in sys.modules and sys.modules["coverage"].Coverage.current()
+    is_traced = not hasattr(item.obj, "hypothesis") and not item.get_closest_marker("untraced")
+    if not coverage or is_traced:
+        return (yield)
+    coverage.stop()
+    try:
+        return (yield)
+    finally:
+        coverage.start()
 
 
 def pytest_terminal_summary(terminalreporter):

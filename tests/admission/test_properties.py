@@ -267,6 +267,7 @@ def test_equivalents_offered_for_legacy_types_are_accepted(edition):
                         assert check(ask(edition, master(name))) == ()
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("edition", EDITIONS)
 def test_exactly_the_products_own_machine_types_are_known(edition):
     product = load(edition).product.value
@@ -289,6 +290,7 @@ def test_machine_types_suggested_for_an_unknown_one_are_accepted(edition, name):
             assert first(ask(edition, master(suggested))) in {"valid", "accelerator-missing"}
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("edition", ["2020-05", "2020-08"])
 @pytest.mark.parametrize("zones", ["zones-2021-10-25", "zones-2022-04-09", "zones-2023-05-02"])
 def test_a_mix_of_gpus_is_valid_where_the_region_lists_all_and_one_zone_has_all(edition, zones):

@@ -53,6 +53,7 @@ def is_allowed(point: Point, axes) -> bool:
     return True
 
 
+@pytest.mark.untraced
 def test_a_bowl_in_many_dimensions_is_searched_far_better_than_by_chance():
     goal = np.linspace(0.2, 0.8, 10)
 
@@ -65,6 +66,7 @@ def test_a_bowl_in_many_dimensions_is_searched_far_better_than_by_chance():
     assert statistics.median(minima) < min(bowl(row) for row in chance)
 
 
+@pytest.mark.untraced
 def test_a_mixed_and_conditional_space_is_searched_to_its_best_branch():
     points, values = searched(MIXED, mixed_loss, 45)
     best = points[int(np.argmin(values))]
@@ -72,6 +74,7 @@ def test_a_mixed_and_conditional_space_is_searched_to_its_best_branch():
     assert min(values) < 0.005
 
 
+@pytest.mark.untraced
 def test_every_point_is_allowed_and_none_is_asked_for_twice():
     points, _ = searched(MIXED, mixed_loss, 30, parallel=4)
     assert all(is_allowed(point, MIXED) for point in points)

@@ -35,6 +35,7 @@ def drawn(count):
         yield trial(number, lr, **{"<b>lr</b>": lr, "seed": seed})
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("goal", Goal)
 def test_the_parameter_that_decides_the_result_is_the_important_one(goal):
     metric = Metric(metric_id="acc", goal=goal)

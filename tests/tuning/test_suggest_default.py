@@ -48,6 +48,7 @@ def bowl(values):
     return {"loss": (values["x"] - 1.7) ** 2 + (values["y"] + 2.2) ** 2}
 
 
+@pytest.mark.untraced
 def test_it_finds_the_bottom_of_a_bowl_where_chance_does_not():
     ours, chance = medians((LOSS,), bowl, 25, SQUARE, lambda trials: min(losses(trials)))
     assert ours < chance
@@ -61,6 +62,7 @@ def test_a_metric_may_be_better_when_it_is_larger():
     assert ours > chance
 
 
+@pytest.mark.untraced
 def test_it_finds_the_better_branch_of_a_condition():
     parameters = (
         words(
@@ -79,6 +81,7 @@ def test_it_finds_the_better_branch_of_a_condition():
     assert ours < chance
 
 
+@pytest.mark.untraced
 def test_it_keeps_out_of_where_trials_fail():
     def measure(values):
         return None if values["x"] > 0 else {"loss": -values["x"] * values["y"]}
@@ -95,6 +98,7 @@ def test_only_failures_are_no_reason_to_stop():
     assert len({trial.values for trial in trials}) == 40
 
 
+@pytest.mark.untraced
 def test_several_objectives_have_a_better_front_than_chance():
     cost = Metric(metric_id="cost", goal=Goal.MAXIMIZE)
     metrics = (LOSS, cost)

@@ -224,6 +224,7 @@ def test_a_limit_is_drawn_and_told():
     assert "seconds at most 20" in read(document).texts_of("td")
 
 
+@pytest.mark.untraced
 def test_many_trials_are_drawn_and_their_curves_are_the_newest():
     _, plots = drawn(vertex(many(150)))
     curves = next(plot for plot in plots if plot.title == "Intermediate values")

@@ -120,6 +120,7 @@ NUMBERS = [
 ]
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize(
     "number", ["0", "0.0", "1", "1e-9", "1e18", "1000000000", "-1", "inf", "7.5"]
 )

@@ -123,6 +123,7 @@ def test_rows_that_are_left_out_change_nothing(benchmark):
     assert fits[0] == fits[1]
 
 
+@pytest.mark.untraced
 def test_arrays_say_what_the_planner_says(benchmark):
     planning_questions, steps, answers = (
         benchmark("questions"),

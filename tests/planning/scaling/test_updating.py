@@ -78,6 +78,7 @@ def test_jobs_of_other_clusters_are_kept_apart():
     assert len(after.of(RunKind.JOB)) == 2
 
 
+@pytest.mark.untraced
 def test_where_there_are_too_many_the_oldest_job_goes_and_no_short_run():
     short = [replace(SHORT, batch_per_accelerator=batch) for batch in range(1, 7)]
     after = calibrated(TRAINING, HOST, short)
