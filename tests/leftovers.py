@@ -41,6 +41,8 @@ _for_all_tests = set()
 _folders = []
 """The temporary folder of this process; in that of the machine others make files too."""
 _seen_pids = set()
+_latest = []
+"""What was held at the end of the test before, if that test left nothing."""
 
 
 def pytest_sessionstart():
@@ -78,13 +80,16 @@ def outliving_the_test():
 @pytest.fixture(autouse=True)
 def _nothing_is_left(request, _own_temporary_folder):
     owner = request.node.nodeid
-    before = _held(owner)
+    before = _latest.pop() if _latest else _held(owner)
     yield
-    added = _held(owner) - before
+    now = _held(owner)
+    added = now - before
     _keep_for_servers(request.fixturenames, added - _expected)
     # looked for once in most tests: to look costs as much as many of them
     if added - _expected and (left := _wait(lambda: _held(owner) - before - _expected)):
         _say(f"the test leaves behind: {_words(left)}")
+    else:
+        _latest.append(now)
 
 
 def _keep_for_servers(fixtures, left):
