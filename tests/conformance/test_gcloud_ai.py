@@ -40,14 +40,14 @@ def described(gcloud, name):
     return yaml.safe_load(gcloud("ai", "custom-jobs", "describe", name).ok().stdout)
 
 
-def test_a_container_job_runs_and_its_finished_log_is_streamed(real_gcloud, server):
+def test_a_container_job_runs_and_its_finished_log_is_streamed(real_gcloud, gcloud, server):
     name = create(
         real_gcloud, "one-pool", f"--worker-pool-spec={POOL.format(1)}", "--command=python,-c",
         "--args", "print('hello from the container'); import sys; print(sys.argv)",
     )  # fmt: skip
     job = server.wait_for(f"/v1/{name}", FINAL)
     assert job["state"] == "JOB_STATE_SUCCEEDED", job
-    assert described(real_gcloud, name)["startTime"]
+    assert described(gcloud, name)["startTime"]
     streamed = (
         real_gcloud("ai", "custom-jobs", "stream-logs", name, "--polling-interval=1").ok().stdout
     )
@@ -55,11 +55,11 @@ def test_a_container_job_runs_and_its_finished_log_is_streamed(real_gcloud, serv
     assert "workerpool0-0" in streamed
 
 
-def test_three_pools_with_a_reduction_server_run_to_the_end(real_gcloud, server, met):
+def test_three_pools_with_a_reduction_server_run_to_the_end(gcloud, server, met):
     gpu = "machine-type=n1-highcpu-16,accelerator-type=NVIDIA_TESLA_V100,accelerator-count=8"
     image = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
     name = create(
-        real_gcloud, "reduced",
+        gcloud, "reduced",
         f"--worker-pool-spec={gpu},replica-count=1,container-image-uri=registry.test/train:1",
         f"--worker-pool-spec={gpu},replica-count=2,container-image-uri=registry.test/train:1",
         f"--worker-pool-spec=machine-type=n1-highcpu-16,replica-count=4,container-image-uri={image}",
@@ -68,16 +68,14 @@ def test_three_pools_with_a_reduction_server_run_to_the_end(real_gcloud, server,
     )  # fmt: skip
     job = server.wait_for(f"/v1/{name}", FINAL)
     assert job["state"] == "JOB_STATE_SUCCEEDED", job
-    record = described(real_gcloud, name)
+    record = described(gcloud, name)
     assert [pool["replicaCount"] for pool in record["jobSpec"]["workerPoolSpecs"]] == [
         "1",
         "2",
         "4",
     ]
     assert record["labels"] == {"a": "b"}
-    streamed = (
-        real_gcloud("ai", "custom-jobs", "stream-logs", name, "--polling-interval=1").ok().stdout
-    )
+    streamed = gcloud("ai", "custom-jobs", "stream-logs", name, "--polling-interval=1").ok().stdout
     for task in ("workerpool0-0", "workerpool1-0", "workerpool1-1"):
         assert f"\t{task}\tcluster " in streamed
     for index in range(4):

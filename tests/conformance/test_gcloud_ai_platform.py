@@ -83,14 +83,14 @@ def test_a_google_image_runs_a_module_and_a_runtime_version_needs_no_python(
         assert f"Asked for {framework} (" in logged
 
 
-def test_a_job_that_fails_makes_gcloud_exit_with_1(real_gcloud, trainer):
+def test_a_job_that_fails_makes_gcloud_exit_with_1(real_gcloud, gcloud, trainer):
     done = submit(
         real_gcloud, "fails", "--package-path", trainer, "--staging-bucket", "gs://stage-bkt",
         "--stream-logs", *BASIC, user_args=["--fail"],
     )  # fmt: skip
     assert done.code == 1
     assert "state: FAILED" in done.stdout
-    failed = described(real_gcloud, "fails")
+    failed = described(gcloud, "fails")
     assert "master-replica-0 exited with a non-zero status of 3" in failed["errorMessage"]
     assert failed["endTime"]
 

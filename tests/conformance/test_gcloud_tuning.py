@@ -22,7 +22,7 @@ def values(trial):
 
 
 def test_a_study_is_created_runs_and_is_described_listed_and_streamed(
-    real_gcloud, server, create_study, trial_arguments
+    real_gcloud, gcloud, server, create_study, trial_arguments
 ):
     done = create_study(
         real_gcloud, study(), "--max-trial-count=3", "--parallel-trial-count=2",
@@ -32,13 +32,13 @@ def test_a_study_is_created_runs_and_is_described_listed_and_streamed(
     assert "Job State: JOB_STATE_PENDING" in done.stderr
     name = done.stdout.strip()
     server.wait_for(f"/v1/{name}", FINAL)
-    job = described(real_gcloud, name)
+    job = described(gcloud, name)
     assert job["state"] == "JOB_STATE_SUCCEEDED"
     assert job["studySpec"]["algorithm"] == "RANDOM_SEARCH"
     assert job["labels"] == {"team": "a"}
     assert job["createTime"] <= job["startTime"] <= job["endTime"]
     assert [trial["id"] for trial in job["trials"]] == ["1", "2", "3"]
-    exact = real_gcloud("ai", "hp-tuning-jobs", "describe", name, "--format=json").ok().stdout
+    exact = gcloud("ai", "hp-tuning-jobs", "describe", name, "--format=json").ok().stdout
     arguments = trial_arguments(name)
     for trial in json.loads(exact)["trials"]:
         assert trial["state"] == "SUCCEEDED"
@@ -47,7 +47,7 @@ def test_a_study_is_created_runs_and_is_described_listed_and_streamed(
         assert final["stepCount"] == "3"
         assert final["metrics"] == [{"metricId": "accuracy", "value": values(trial)["x"] * 3}]
         assert ("momentum" in values(trial)) == (values(trial)["opt"] == "sgd")
-    output = real_gcloud("ai", "hp-tuning-jobs", "list", "--format", "json").ok().stdout
+    output = gcloud("ai", "hp-tuning-jobs", "list", "--format", "json").ok().stdout
     (listed,) = [job for job in json.loads(output) if job["name"] == name]
     assert "trials" not in listed
     streamed = (

@@ -92,7 +92,7 @@ def table(text):
     return rows
 
 
-def test_a_package_is_tuned_streamed_summarized_and_listed(real_gcloud, submit, package):
+def test_a_package_is_tuned_streamed_summarized_and_listed(real_gcloud, gcloud, submit, package):
     done = submit(
         real_gcloud, "tuned", *package, "--stream-logs", "--job-dir=gs://out-bkt/tuned",
         user_args=["--epochs", "3"],
@@ -109,13 +109,13 @@ def test_a_package_is_tuned_streamed_summarized_and_listed(real_gcloud, submit, 
     services = [message for task, trial, message in streamed if (task, trial) == ("service", "")]
     assert sum(bool(re.match(r"Trial \d begins with x=", text)) for text in services) == 3
     assert sum(bool(re.match(r"Trial \d succeeded with acc", text)) for text in services) == 3
-    output = described(real_gcloud, "tuned")["trainingOutput"]
+    output = described(gcloud, "tuned")["trainingOutput"]
     assert output["completedTrialCount"] == "3"
     assert output["isHyperparameterTuningJob"] is True
     assert output["hyperparameterMetricTag"] == "accuracy"
     objectives = [trial["finalMetric"]["objectiveValue"] for trial in output["trials"]]
     assert objectives == sorted(objectives, reverse=True), "the best comes first"
-    summary = real_gcloud("ai-platform", "jobs", "describe", "tuned", "--summarize").ok().stdout
+    summary = gcloud("ai-platform", "jobs", "describe", "tuned", "--summarize").ok().stdout
     rows = table(summary)
     assert list(rows) == ["1", "2", "3"]
     for trial in output["trials"]:
@@ -126,7 +126,7 @@ def test_a_package_is_tuned_streamed_summarized_and_listed(real_gcloud, submit, 
         x = float(trial["hyperparameters"]["x"])
         assert trial["finalMetric"]["objectiveValue"] == pytest.approx(x * 3, rel=1e-5)
         assert trial["hyperparameters"]["batch"] in ("32", "64")
-    listed = real_gcloud("ai-platform", "jobs", "list", "--format", "value(jobId)").ok().stdout
+    listed = gcloud("ai-platform", "jobs", "list", "--format", "value(jobId)").ok().stdout
     assert listed.split().count("tuned") == 1
     assert not [job for job in listed.split() if "trial" in job], "trials are in no list"
 

@@ -89,11 +89,11 @@ def test_gcloud_logging_read_takes_what_people_type(gcloud, job, text, expected)
 
 
 @needs_gcloud
-def test_gcloud_logging_read_needs_no_job_and_shows_why_a_filter_is_bad(real_gcloud, job):
+def test_gcloud_logging_read_needs_no_job_and_shows_why_a_filter_is_bad(real_gcloud, gcloud, job):
     done = real_gcloud("logging", "read", "severity>=ERROR disk", "--limit=1", "--format=json")
     (entry,) = json.loads(done.ok().stdout)
     assert entry["resource"]["labels"]["job_id"] == job
-    refused = real_gcloud("logging", "read", "thud=1 severity>=ERROR")
+    refused = gcloud("logging", "read", "thud=1 severity>=ERROR")
     assert refused.code == 1
     assert "must be a field of a LogEntry (timestamp, severity" in refused.stderr
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.conftest import listed
 from conformance import gcloud as real
 from conformance.client_scripts import python_of, results_of
 from conformance.conftest import PROJECT
@@ -102,7 +103,7 @@ def test_programs_read_and_write_gs_with_whichever_token_is_at_hand(under_run, s
 
 @real.needs_gcloud
 @pytest.mark.usefixtures("trainer")
-def test_three_generations_of_gcloud_commands_submit_jobs(under_run, tmp_path):
+def test_three_generations_of_gcloud_commands_submit_jobs(under_run, server, tmp_path):
     (tmp_path / COMMAND_FILE).write_text(STUDY)
     submit = "jobs submit training"
     flags = (
@@ -115,8 +116,10 @@ gcloud ml-engine {submit} oldest {flags}
 gcloud ai-platform {submit} older {flags}
 gcloud ai hp-tuning-jobs create --region us-central1 --display-name newest \
     --config {COMMAND_FILE} --max-trial-count 1 --parallel-trial-count 1
-gcloud ai-platform jobs list --format 'value(jobId)'
-gcloud ai hp-tuning-jobs list --region us-central1 --format 'value(displayName)'
 """
-    lines = under_run("sh", "-c", script).splitlines()
-    assert {"oldest", "older", "newest"} <= set(lines)
+    under_run("sh", "-c", script)
+    jobs = listed(server, f"/v1/projects/{PROJECT}/jobs", "jobs")
+    assert {"oldest", "older"} <= {job["jobId"] for job in jobs}
+    studies = "hyperparameterTuningJobs"
+    path = f"/v1/projects/{PROJECT}/locations/us-central1/{studies}"
+    assert "newest" in {study["displayName"] for study in listed(server, path, studies)}

@@ -60,8 +60,8 @@ def sdk_server(tmp_path_factory, wheels):
 #: What `make test` runs; `make test-full` runs all cases with both SDKs.  Of the classes that are
 #: not here, test_vertex_sdk.py has the training job and test_vertex_sdk_tuning.py the study.
 SHORT = (
-    "script_prebuilt", "script_own_image_two_replicas", "installs_itself",
-    "container_training_job", "automl", "experiment",
+    "script_prebuilt", "script_own_image_two_replicas", "container_training_job", "automl",
+    "experiment",
 )  # fmt: skip
 
 

@@ -262,6 +262,7 @@ def test_cancelling_ends_all_trials(server):
     assert {trial["state"] for trial in job["trials"]} == {"INFEASIBLE"}
 
 
+@pytest.mark.full  # test_tuning_failpoints.py kills the server at each place
 @pytest.mark.slow
 def test_a_study_outlives_its_server(tmp_path):
     with serving(tmp_path, "--anonymous") as server:

@@ -37,7 +37,11 @@ def names_of_jobs(server):
     return [job["name"] for job in server.server.call("GET", JOBS).get("customJobs", [])]
 
 
-def test_first(trainshed_server):
+def test_first_reaches_its_server_by_googles_name(trainshed_server):
+    url = "https://us-central1-aiplatform.googleapis.com" + JOBS
+    headers = {"Authorization": f"Bearer {trainshed_server.token}"}
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
+        assert json.load(answer).get("customJobs", []) == []
     assert submit(trainshed_server, "print('trained')") == "JOB_STATE_SUCCEEDED"
     assert len(names_of_jobs(trainshed_server)) == 1
 
@@ -85,12 +89,13 @@ def test_each_test_has_a_new_server_and_a_failure_shows_the_log_of_its_job(tmp_p
 @pytest.mark.full
 @pytest.mark.slow
 def test_servers_of_a_session_and_of_several_processes(tmp_path):
-    done = run_pytest(tmp_path, TESTS.partition("def test_first")[0] + SESSION)
+    done = run_pytest(tmp_path, TESTS.partition("def test_first_")[0] + SESSION)
     assert "2 passed" in done.stdout, done.stdout + done.stderr
     done = run_pytest(tmp_path, TESTS, "-n", "2")
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_example_of_the_documentation_passes(tmp_path):
     python = ROOT / ".venv-google" / "bin" / "python"
