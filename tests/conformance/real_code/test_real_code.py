@@ -4,6 +4,7 @@
 local runs run in `make test-full`.
 """
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -42,7 +43,7 @@ TRAINERS = {
     "xgboost_model": ("model.bst", "gsutil"),
 }
 #: In `make test`, on this machine without a server.
-LOCALLY = ("storage_client",)
+LOCALLY = {("storage_client", "vertex")}
 #: In `make test`, each in one dialect.
 CHEAP = {
     "ml": ("credentials", "tf_gfile"),
@@ -57,6 +58,12 @@ def matrix():
         for dialect in DIALECTS:
             marks = () if name in CHEAP[dialect] else pytest.mark.full
             yield pytest.param(name, dialect, marks=marks, id=f"{name}-{dialect}")
+
+
+def local_matrix():
+    """The same, without a server."""
+    for case in itertools.product(TRAINERS, DIALECTS):
+        yield pytest.param(*case, marks=() if case in LOCALLY else pytest.mark.full)
 
 
 def flags(name, run):
@@ -140,11 +147,7 @@ def local(dialect, package):
     return "ai", "custom-jobs", "local-run", "--local-package-path", folder, "--python-module"
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name in LOCALLY else pytest.mark.full) for name in TRAINERS],
-)
+@pytest.mark.parametrize(("name", "dialect"), list(local_matrix()))
 def test_it_runs_on_this_machine_without_a_server(tmp_path, name, dialect):
     runnable(name)
     bucket = tmp_path / "data" / "buckets" / BUCKET
