@@ -105,13 +105,12 @@ def scale_examples(function):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    """Pause coverage in properties and in tests marked ``untraced``.
+    """Pause coverage in tests marked ``untraced``.
 
     They repeat branches of other tests thousands of times, and take three times as long if traced.
     """
     coverage = "coverage" in sys.modules and sys.modules["coverage"].Coverage.current()
-    is_traced = not hasattr(item.obj, "hypothesis") and not item.get_closest_marker("untraced")
-    if not coverage or is_traced:
+    if not coverage or not item.get_closest_marker("untraced"):
         return (yield)
     coverage.stop()
     try:
