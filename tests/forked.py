@@ -30,7 +30,7 @@ _begun = []
 
 def pytest_configure(config):
     """Offer fork servers to workers, in a process that starts workers."""
-    if config.option.forks:
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         config.stash[_OFFER] = Offer()
 
 
