@@ -27,7 +27,7 @@ def case(example, args, *marks, **fewer):
         case("tuning", EPOCH, needs("sklearn", "hypertune"), FULL),
         case("tf-multiworker", EPOCH, KERAS),
         case("tf-parameter-server", EPOCH, KERAS, FULL, workerCount=1, parameterServerCount=1),
-        case("jax-data-parallel", EPOCH, needs("jax", "sklearn"), FULL),
+        case("jax-data-parallel", EPOCH, needs("jax", "sklearn")),
         case("torch-resume", STEPS, TORCH, FULL),
         case("keras-resume", STEPS, KERAS, FULL),
         case("lightning-resume", STEPS, needs("torch", "lightning"), FULL),

@@ -35,7 +35,6 @@ def rehearsed(out, *words):
     return done, json.loads((out / "gpu-figures.json").read_text())
 
 
-@pytest.mark.full
 def test_figures_and_the_machine_they_were_taken_on_are_in_a_file(tmp_path):
     done, document = rehearsed(tmp_path, "--only", "cancel")
     assert done.returncode == 0, done.stdout + done.stderr

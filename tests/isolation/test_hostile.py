@@ -49,7 +49,7 @@ def differences(outcomes_of_job, expected):
     [
         *OWN_NETWORK,
         LANDLOCK,
-        pytest.param(NONE_ROOT, marks=pytest.mark.full),
+        NONE_ROOT,
         pytest.param(USERS, marks=pytest.mark.full),
         pytest.param(SANDBOX, marks=pytest.mark.full),
     ],
