@@ -9,7 +9,7 @@ from service.submitting import PLACE, PROJECT, Desk, custom_job, ml_job, pool
 from service.test_text_check import apply
 from trainshed.engines.base import NodeLocation, PlacedBy, Traits
 from trainshed.engines.several import Engines, ServedEngine
-from trainshed.model.explanation import Reason
+from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.resources import FleetPolicy, Node, NodeState, Seat
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
@@ -205,6 +205,31 @@ def test_the_engine_of_a_region_or_a_label_is_the_one_that_counts(store):
     assert start(desk, text, "europe-west4").reason is Reason.ENGINE_QUEUE
     desk.texts.submit(PROJECT, gpu_job(2), PLACE, creator="ann")
     assert start(desk, gpu_job(1)).reason is Reason.CAPACITY, "the queue counts on its engine"
+
+
+REFUSED_CHANGES = (
+    Change("running_max", "200000s", "86090s", "would be accepted with 86090s", ""),
+    Change("machine_type", "32 vCPUs", "16 vCPUs", "would be accepted with 16 vCPUs", "primary"),
+)
+
+
+@pytest.mark.parametrize("make", [gpu_job, gpu_ml])
+@pytest.mark.parametrize("change", REFUSED_CHANGES, ids=lambda change: change.field)
+def test_a_job_that_its_engine_refuses_is_checked_with_the_change(store, make, change):
+    engine = queue_engine()
+    refusal = Explanation(reason=Reason.NO_SUCH_NODE, message="too long", change=change)
+    engine.judge = lambda needs: refusal if needs.running_s_max == 200_000 else None
+    desk = Desk(store, engines=Engines.from_engine(engine))
+    time = {"maxRunningTime": "200000s"} if make is gpu_ml else {"timeout": "200000s"}
+    text = make(2, scheduling=time)
+    forecast = start(desk, text)
+    assert (forecast.refused, forecast.message) == (True, "too long")
+    assert forecast.change.sentence == change.text
+    if change.field == "running_max":
+        assert "86090s" in apply(text, forecast.change.edit)
+        assert not start(desk, apply(text, forecast.change.edit)).refused
+    else:
+        assert forecast.change.edit is None, "no value of the document is the size of a machine"
 
 
 # a stored job as a text

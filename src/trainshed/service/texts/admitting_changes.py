@@ -21,6 +21,7 @@ _FIELDS: Final = {
     "accelerator_count": Field.ACCELERATOR_COUNT,
     "accelerator_type": Field.ACCELERATOR_TYPE,
     "region": Field.REGION,
+    "running_max": Field.RUNNING_MAX,
 }
 
 #: Judges a document of the same kind.
@@ -56,7 +57,9 @@ def apply_change(
 def _change_document(
     change: Change, merged: Merged, judged: JudgedSubmission, spec: JobSpec
 ) -> ChangedDocument | None:
-    field = _FIELDS[change.field]
+    field = _FIELDS.get(change.field)
+    if field is None:  # no field of the document has it, such as the size of a machine
+        return None
     if field is Field.REGION and spec.dialect is Dialect.AIPLATFORM_V1:
         moved = replace(merged, region=change.accepted)
         return ChangedDocument(merged=moved, location=change.accepted)
@@ -71,6 +74,9 @@ def _has_change(spec: JobSpec, before: JobSpec, change: Change) -> bool:
     """Return whether a spec is the earlier one with the change, as far as its cluster goes."""
     if change.field == "region":
         return spec.region == change.accepted and spec.groups == before.groups
+    if change.field == "running_max":
+        is_shorter = spec.scheduling.running_s_max == float(change.accepted.removesuffix("s"))
+        return is_shorter and spec.groups == before.groups
     groups = [
         _change_group(group, change) if group.role.value == change.role else group
         for group in before.groups
