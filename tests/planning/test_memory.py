@@ -50,7 +50,7 @@ def test_memory_is_the_state_and_a_part_that_grows_with_the_micro_batch(
     use = memory_use(measured, planned, batch, 16 * GIB)
     assert use.needed == pytest.approx(needed * GIB)
     assert use.is_least == (not measured.runs)
-    assert bool(use.refused) == (needed > 16)
+    assert bool(use.refuse(measured.training.strategy)) == (needed > 16)
     assert use.is_tight == (14.4 < needed <= 16)
 
 
@@ -60,10 +60,22 @@ def test_what_nobody_measured_is_not_guessed():
     assert memory_use(nothing, one, StepBatch(), GIB) is None
     assert memory_use(calibration(V100, peak=0.0), one, StepBatch(), 0.0) is None
     unknown = memory_use(calibration(V100), one, StepBatch(), 0.0)
-    assert (unknown.words, unknown.refused, unknown.is_tight) == ("10 GiB", None, False)
+    assert (unknown.words, unknown.is_tight) == ("10 GiB", False)
+    assert unknown.refuse(Strategy.ALLREDUCE) is None
 
 
 def test_a_small_model_needs_more_than_nothing():
     small = calibration(V100, peak=0.0, state=0.0, parameters=4e6)
     use = memory_use(small, Cluster(host=V100, accelerators=1, hosts=1), StepBatch(), 16 * GIB)
     assert use.words == "over 0.03 of 16 GiB"
+
+
+def test_the_refusal_names_what_can_be_changed():
+    def accepted(strategy):
+        measured = calibration(V100, peak=0.0, state=400.0, strategy=strategy)
+        cluster = Cluster(host=V100, accelerators=8, hosts=2)
+        return memory_use(measured, cluster, StepBatch(), 16 * GIB).refuse(strategy).accepted
+
+    assert "--strategy fsdp if" in accepted(Strategy.ALLREDUCE)
+    assert accepted(Strategy.FSDP).startswith("more accelerators, ")
+    assert "--strategy" not in accepted(Strategy.FSDP)

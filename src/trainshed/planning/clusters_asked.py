@@ -130,10 +130,11 @@ class _ClusterLister:
             server_gbps=job.servers.gbps if servers else 0.0,
         )
         batch = self._batch(calibration, layout.accelerators)
-        memory = None
+        memory = misfit = None
         if calibration and request.model_parallel == 1:
             available = layout.host.memory_bytes or cluster.host.memory_bytes
             memory = memory_use(calibration, cluster, batch, available)
+            misfit = memory and memory.refuse(calibration.training.strategy)
         is_published = calibration is not None and calibration.is_published
         what_if = WhatIf(
             cluster=cluster,
@@ -145,7 +146,7 @@ class _ClusterLister:
             refused=refuse_cluster(job, request, calibration, cluster, batch)
             or unfit
             or (None if calibration else refuse_host(self._calibrations, layout.host))
-            or (memory.refused if memory else None)
+            or misfit
             or (links.refused if crosses else None),
         )
         at_ends = (_at_end(job, what_if, end) for end in links.ends if crosses)

@@ -21,6 +21,13 @@ _FULL_BYTES, _HALF_BYTES = 8.0, 4.0
 #: The precisions that keep no copy in 32 bits.
 _HALVES: Final = frozenset({"fp16", "bf16", "fp8"})
 _CPUS: Final = frozenset({"", "CPU"})
+_ACCEPTED_FSDP: Final = (
+    "more accelerators, machines with more memory, or a calibration with smaller micro batches"
+)
+_ACCEPTED: Final = (
+    "machines with more memory, a calibration with smaller micro batches, or --strategy fsdp if "
+    "the program divides the parameters among the accelerators"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +52,14 @@ class MemoryUse:
         """Whether nearly all of the memory is needed."""
         return _TIGHT * self.available < self.needed <= self.available
 
-    @property
-    def refused(self) -> NoPrediction | None:
-        """The reason why the training does not fit; None if it may fit."""
+    def refuse(self, strategy: Strategy) -> NoPrediction | None:
+        """Return the reason why a training does not fit; None if it may fit."""
         if not self.available or self.needed <= self.available:
             return None
         return NoPrediction(
             field="memory",
             message=f"needs {self.words} and does not fit",
-            accepted="machines with more memory, a calibration with smaller micro batches, or "
-            "--strategy fsdp if the program divides the parameters among the accelerators",
+            accepted=_ACCEPTED_FSDP if strategy is Strategy.FSDP else _ACCEPTED,
         )
 
 
