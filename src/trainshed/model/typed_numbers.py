@@ -5,6 +5,8 @@ from typing import Final
 
 #: The largest count that a flag accepts.
 COUNT_MAX: Final = 1_000_000
+#: Figures other than 0 must lie between these, in any unit.
+FIGURE_MIN, FIGURE_MAX = 1e-9, 1e18
 _DIGITS_MAX: Final = 18
 #: The powers of ten of the letters after a number of parameters.
 _POWERS: Final = {"k": 3, "m": 6, "b": 9, "t": 12}
@@ -24,13 +26,15 @@ def whole_number(least: int, most: int = COUNT_MAX) -> Callable[[str], int]:
 
 
 def above_zero(text: str) -> float:
-    """Read a finite number above 0."""
+    """Read a number above 0 of a plausible size, in any unit."""
     try:
         number = float(text)
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
         raise ValueError(f"must be a number above 0, got {text!r}")
+    if not FIGURE_MIN <= number <= FIGURE_MAX:
+        raise ValueError(f"must be from {FIGURE_MIN:g} to {FIGURE_MAX:g}, got {text!r}")
     return number
 
 

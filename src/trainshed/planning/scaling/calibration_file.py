@@ -11,9 +11,10 @@ from enum import StrEnum
 from typing import Any, Final, get_type_hints
 
 from trainshed.model.texts import shorten_repr
+from trainshed.model.typed_numbers import FIGURE_MAX, FIGURE_MIN
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
-from trainshed.planning.scaling.columns import FLAG, LEAST, MOST, TEXT, ValueCheck, is_number
+from trainshed.planning.scaling.columns import FLAG, TEXT, ValueCheck, is_number
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Training
 
@@ -31,7 +32,7 @@ def _is_count(value: Any) -> bool:
 #: The checks of fields by their types.
 _CHECKS: Final[Mapping[type, ValueCheck]] = {
     float: ValueCheck(
-        f"a number (0, or between {LEAST:g} and {MOST:g})",
+        f"a number (0, or between {FIGURE_MIN:g} and {FIGURE_MAX:g})",
         lambda value: is_number(value) and value >= 0,
     ),
     int: ValueCheck(f"a whole number up to {_COUNT_MOST}", _is_count),

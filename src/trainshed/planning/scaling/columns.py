@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-#: Values other than 0 must lie between these, in any unit.
-LEAST, MOST = 1e-9, 1e18
+from trainshed.model.typed_numbers import FIGURE_MAX, FIGURE_MIN
 
 
 class ValueCheck(NamedTuple):
@@ -17,7 +16,7 @@ class ValueCheck(NamedTuple):
 def is_number(value: Any) -> bool:
     """Return whether a value is 0 or a number of a plausible size."""
     is_a_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_a_number and (value == 0 or LEAST <= abs(value) <= MOST)
+    return is_a_number and (value == 0 or FIGURE_MIN <= abs(value) <= FIGURE_MAX)
 
 
 TEXT: Final = ValueCheck("a text", lambda value: isinstance(value, str))
