@@ -23,9 +23,9 @@ from engines.slurm_world import (
     until,
     world,
 )
-from trainshed.engines.base import LaunchRefused, ReplicaShape
+from trainshed.engines.base import EngineContext, LaunchRefused, ReplicaShape
 from trainshed.engines.slurm import attempt as slurm_attempt
-from trainshed.engines.slurm import submit
+from trainshed.engines.slurm import factory, submit
 from trainshed.engines.slurm.commands import CommandResult, Commands
 from trainshed.model.attempt import AttemptKey, Loss, Phase
 from trainshed.model.explanation import Reason
@@ -276,6 +276,24 @@ def test_slurms_commands_get_the_newest_token_of_a_file(world):
 def test_every_command_names_the_cluster_of_several(world):
     launched(world, clusters="gamma")
     assert {words[0] for _, words, _ in world.slurm.calls} == {"--clusters=gamma"}
+
+
+def test_commands_of_a_folder_on_the_path_of_the_server_run(tmp_path):
+    folder = tmp_path / "opt"
+    folder.mkdir()
+    (folder / "sbatch").write_text("#!/bin/sh\nexec of-this-folder\n")
+    (folder / "of-this-folder").write_text('#!/bin/sh\necho "slurm 23.11.4"\n')
+    for name in ("sbatch", "of-this-folder"):
+        (folder / name).chmod(0o755)
+    spool = {"spool": str(tmp_path)}
+    context = EngineContext(jobs_dir=tmp_path / "data" / "jobs", installation="here",
+                            buckets=tmp_path, options=spool)  # fmt: skip
+    engine = factory.make(context, environ={"PATH": str(folder)})
+    try:
+        # Slurm hands the path of sbatch to the launcher, which runs srun
+        assert engine._queue.version() == (23, 11)
+    finally:
+        engine.close()
 
 
 def test_the_heading_of_a_cluster_is_no_row():

@@ -122,6 +122,7 @@ class Commands:
     ) -> None:
         """``folder`` contains the commands; empty: the commands are on the default path.
 
+        Slurm hands the path to jobs, so ``folder`` is its last part: launchers need its srun.
         ``ssh`` is the login node on which the commands run; empty: this machine.  ``control`` is
         the socket of the ssh connection, which stays open between commands.  ``cluster`` is the
         cluster of a multi-cluster installation; empty: the default.  ``passed`` are the names of
@@ -135,7 +136,8 @@ class Commands:
         self._cluster = (f"--clusters={cluster}",) if cluster else ()
         names = (*_PASSED, *passed, *(("SSH_AUTH_SOCK",) if ssh else ()))
         variables = {name: environ[name] for name in names if name in environ}
-        self._env = {"PATH": _PATH, "LC_ALL": "C", **variables}
+        path = f"{_PATH}:{folder}" if folder and not ssh else _PATH
+        self._env = {"PATH": path, "LC_ALL": "C", **variables}
         self._run = run
         self._lock = threading.Lock()
         self.counts: Counter[tuple[str, bool]] = Counter()

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from typing import Final
 
@@ -34,7 +35,7 @@ def make(
     folder = context.jobs_dir.parent / "engines" / (context.name or "slurm")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     commands = Commands(
-        folder=settings.commands,
+        folder=settings.commands or _find_commands(settings, environ),
         ssh=settings.ssh,
         control=str(folder / "ssh"),
         cluster=settings.clusters,
@@ -51,3 +52,9 @@ def make(
         buckets=settings.buckets or str(context.buckets),
         locks=str(folder / "locks"),
     )
+
+
+def _find_commands(settings: options.SlurmOptions, environ: Mapping[str, str]) -> str:
+    """Return the folder of the server's PATH that has sbatch; "": none has, or ssh runs it."""
+    program = None if settings.ssh else shutil.which("sbatch", path=environ.get("PATH", ""))
+    return os.path.dirname(os.path.abspath(program)) if program else ""

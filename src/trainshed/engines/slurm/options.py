@@ -48,7 +48,7 @@ class SlurmOptions:
     ssh: str = ""
     """The login node on which to run Slurm's commands; if empty, the server's machine."""
     commands: str = ""
-    """The folder of Slurm's commands; if empty, the commands are on the default path."""
+    """The folder of Slurm's commands; if empty, that on the PATH of the server or login node."""
     env: tuple[str, ...] = ()
     """Names of variables of the server that Slurm's commands get, such as ``SLURM_JWT``."""
     token_file: str = ""
