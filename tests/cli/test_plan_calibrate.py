@@ -311,8 +311,9 @@ def test_unknown_links_are_said_to_make_ranges_of_plans():
 def test_half_the_batch_is_a_run_of_its_own(calibrate):
     flags = (*PATTERN, "--batch", "32", "--batch-flag=--size", "--runs", "A")
     program = "import sys; print(sys.argv)\n" + STEPS
-    code, _, err = calibrate(program, *flags)
+    code, out, err = calibrate(program, *flags, "--format", "text")
     assert code == 0, err
+    assert out.endswith("\nnext: trainshed plan --calibration calibration.toml\n")
     calibration = read(Path("calibration.toml").read_text())
     assert [run.batch_per_accelerator for run in calibration.runs] == [32.0, 16.0]
     assert "--size=16" in err

@@ -39,8 +39,8 @@ def test_without_a_calibration_there_are_bounds_and_no_point(plan):
     assert all(
         option["samples_per_s"] is option["time_s"] is None for option in run.json["options"]
     )
-    assert run.json["options"][-1]["bounds"]["speedup"] == [1, 64]
-    assert "between 1 and 32 times one" in plan(calibration=None).out
+    assert run.json["options"][-1]["bounds"]["speedup"] == [0, 64]
+    assert "at most 32 times one" in plan(calibration=None).out
 
 
 def test_an_unknown_strategy_is_refused_by_its_field(plan, written):

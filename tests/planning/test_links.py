@@ -9,6 +9,7 @@ from planning.test_what_ifs import HOST, JOB, RUNS, TRAINING, WORK, rows
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.open import catalog_for
 from trainshed.model.roles import Dialect
+from trainshed.planning.cluster_facts import matching_forecast
 from trainshed.planning.host_kinds import host_kind
 from trainshed.planning.job_plan import plan_of
 from trainshed.planning.layouts import HostType
@@ -63,6 +64,13 @@ def test_unknown_links_give_the_range_of_slow_and_fast_ones_and_no_recommendatio
         "fastest   not known without the links between hosts: 8 GPUs with 1 Gbit/s, 32" in lines[0]
     )
     assert any("--network-gbps catalog" in line for line in remarks(answer))
+
+
+@pytest.mark.parametrize("host", [ASSUMED, UNKNOWN], ids=["of the catalog", "none"])
+def test_the_gain_of_reducers_depends_on_unknown_links(host):
+    condition = ", if the hosts have the network of the catalog"
+    assert matching_forecast(plan(host)).sentence.endswith(condition)
+    assert condition not in matching_forecast(plan(host, network_gbps=1.0)).sentence
 
 
 def test_without_a_file_iperf3_measures_links():

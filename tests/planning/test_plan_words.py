@@ -61,7 +61,7 @@ def test_a_budget_alone_is_named_and_what_nothing_meets_is_explained():
         for sentence in recommendations(planned(8, 16, reducers=0, **limits))
         if sentence.startswith("meets it")
     ]
-    assert "accepted: a later deadline" in line
+    assert "accepted: a larger budget, or other what-ifs" in line
     assert line.endswith("(budget 1.00 USD)")
 
 

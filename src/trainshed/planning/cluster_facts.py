@@ -43,5 +43,5 @@ def matching_forecast(plan: JobPlan) -> ReductionForecast | None:
         hosts=hosts,
         reducers=count,
         machine_type=plan.job.reducers.machine_type,
-        links_assumed=cluster.host.network_assumed,
+        links_assumed=cluster.host.network_assumed or not cluster.host.network_gbps,
     )

@@ -33,6 +33,8 @@ from trainshed.planning.what_ifs import ClusterOption, TrainingWork, WhatIf, wei
 
 ONLY_RATIOS: Final = "published jobs show how such a training scales, not how long it takes"
 
+_MORE: Final = {"deadline": "a later deadline", "budget": "a larger budget"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
@@ -95,7 +97,7 @@ class JobPlan:
         return NoPrediction(
             field=fields[0],
             message=f"no cluster surely meets the {words} at the pessimistic end of its interval",
-            accepted="a later deadline, a larger budget, or other what-ifs",
+            accepted=", ".join([*(_MORE[field] for field in fields), "or other what-ifs"]),
         )
 
     def notes(self, option: ClusterOption) -> Iterator[str]:

@@ -127,7 +127,7 @@ def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
         command = next_command(answer, plan.request)
         parts = [
             f"no prediction; run: {command}" if command else "no prediction",
-            f"between {ends}" if (ends := bounds(option)) else "",
+            bounds(option),
             f"{answer.field}: {answer.message}",
             f"accepted: {answer.accepted}",
         ]
@@ -205,15 +205,14 @@ def point_or_range(option: ClusterOption, value: Interval, words: Callable[[floa
 
 
 def bounds(option: ClusterOption) -> str:
-    """Format the bounds (no gain, linear gain) if there is no prediction; else empty."""
+    """Format the upper bound (a linear gain) if there is no prediction; else empty."""
     answer = option.answer
     if not isinstance(answer, NoPrediction):
         return ""
     if answer.samples_per_s:
-        low, high = answer.samples_per_s
-        return f"{figure(low)} and {figure(high)} samples/s"
+        return f"at most {figure(answer.samples_per_s[1])} samples/s"
     n = option.cluster.accelerators
-    return f"1 and {n:,} times one" if option.what_if.calibration is None and n > 1 else ""
+    return f"at most {n:,} times one" if option.what_if.calibration is None and n > 1 else ""
 
 
 def _fewer(plan: JobPlan, option: ClusterOption) -> str:

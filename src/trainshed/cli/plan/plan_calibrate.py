@@ -4,6 +4,7 @@ The runs are on this machine, or with ``--on-server`` short jobs of a server (``
 """
 
 import argparse
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -76,7 +77,7 @@ def run(request: flags.Request) -> int:
             calibration = calibrate_on_server(wanted, context_of(args), rulebook_of(args))
         else:
             calibration = calibrate(wanted, job, host_of_job(args, job), note)
-        _write_calibration(calibration, wanted.out, args.format)
+        _write_calibration(calibration, wanted, args.format)
     except Unmeasured as fault:
         print_error(str(fault))
         return EXIT_UNMEASURED
@@ -157,14 +158,14 @@ def _check_output_file(path: Path) -> None:
         raise UsageFault(f"--out {path} cannot be written: {reason(error)}") from None
 
 
-def _write_calibration(calibration: "Calibration", out: Path, form: str) -> None:
+def _write_calibration(calibration: "Calibration", wanted: CalibrateRequest, form: str) -> None:
     """Write the file, and print a summary.  Raises EngineFault, Unmeasured."""
     from trainshed.files.server_files import PUBLIC, write_file
     from trainshed.planning.scaling.calibration_file import read, written
     from trainshed.storage.folders import reason
     from trainshed.workbench.short_runs import Unmeasured
 
-    text = written(calibration)
+    text, out = written(calibration), wanted.out
     try:
         read(text)
     except ValueError as error:
@@ -177,7 +178,7 @@ def _write_calibration(calibration: "Calibration", out: Path, form: str) -> None
         raise EngineFault(f"--out {out} cannot be written: {reason(error)}") from None
     lines = list(sentences(calibration))
     document = {"file": str(out), "calibration": asdict(calibration), "sentences": lines}
-    print_result(form, document, _text(calibration, lines, out))
+    print_result(form, document, _text(calibration, [*lines, *_list_next_steps(wanted)]))
 
 
 def _better(out: Path, calibration: "Calibration") -> str:
@@ -288,7 +289,14 @@ def _list_missing(calibration: "Calibration", runs: "dict[RunKind, Run]") -> Ite
         )
 
 
-def _text(calibration: "Calibration", lines: Sequence[str], out: Path) -> str:
+def _list_next_steps(wanted: CalibrateRequest) -> Iterator[str]:
+    yield f"written: {wanted.out}"
+    file = [wanted.file] if wanted.file else []
+    plan = shlex.join(["trainshed", "plan", *file, "--calibration", str(wanted.out)])
+    yield f"next: {plan}"
+
+
+def _text(calibration: "Calibration", lines: Sequence[str]) -> str:
     from trainshed.planning.plan_words import figure
     from trainshed.planning.scaling.calibration import RunKind
     from trainshed.workbench.calibrating import RUN_NAMES
@@ -309,4 +317,4 @@ def _text(calibration: "Calibration", lines: Sequence[str], out: Path) -> str:
         if run.kind is not RunKind.LINK
     ]
     headers = ("RUN", "WHAT", "ACCELERATORS", "STEPS", "MS", "P10 TO P90", "SAMPLES/S")
-    return "\n".join(["", table(headers, rows), "", *lines, f"written: {out}"])
+    return "\n".join(["", table(headers, rows), "", *lines])

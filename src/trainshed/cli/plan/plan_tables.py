@@ -63,7 +63,7 @@ def _row(plan: JobPlan, option: ClusterOption) -> list[str]:
         str(cluster.hosts),
         _machines(plan, option),
         str(cluster.reducers),
-        _rate_words(option) if prediction else bounds(option).replace(" and ", " to "),
+        _rate_words(option) if prediction else bounds(option),
         point_or_range(option, prediction.efficiency.times(100), "{:.0f}".format)
         if prediction
         else "",
@@ -235,12 +235,12 @@ def _option(plan: JobPlan, option: ClusterOption) -> dict[str, Any]:
 
 
 def _bounds(option: ClusterOption) -> dict[str, Any] | None:
-    """Return the bounds of an option without a prediction: no speedup, and a linear one."""
+    """Return the bounds of an option without a prediction: 0, as slow links may be, and linear."""
     if not isinstance(option.answer, NoPrediction):
         return None
     samples_per_s = option.answer.samples_per_s
     return {
-        "speedup": [1, option.cluster.accelerators],
+        "speedup": [0, option.cluster.accelerators],
         "samples_per_s": list(samples_per_s) if samples_per_s else None,
     }
 
