@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.planning.frame import PUBLISHED, tables_of
-from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.calibration import Run
 from trainshed.planning.scaling.cluster import HostKind
-from trainshed.planning.scaling.measured import host_of, training_of
+from trainshed.planning.scaling.measured import host_of, runs_of, training_of
 from trainshed.planning.scaling.tables import Series, Tables
 from trainshed.planning.scaling.training import Training
 
@@ -75,15 +75,7 @@ def _curve(series: Series, tables: Tables) -> Curve:
     if training is None:
         raise ValueError(f"{series.id}: there is no strategy {series.strategy}")
     points = tuple(
-        Run(
-            kind=RunKind.JOB,
-            accelerators=one.accelerators,
-            hosts=one.hosts,
-            batch_per_accelerator=one.batch,
-            step_s=one.accelerators * one.batch / one.throughput,
-            micro_batches=accumulated.get(one.accelerators, 1),
-        )
-        for one in series.points
+        replace(run, micro_batches=accumulated.get(run.accelerators, 1)) for run in runs_of(series)
     )
     return Curve(
         name=series.id,

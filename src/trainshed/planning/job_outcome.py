@@ -10,7 +10,6 @@ from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.plan_words import amount_words, lasting, lasting_between, money
 from trainshed.planning.prices import HourPrice
 from trainshed.planning.scaling.calibration import Calibration, Run
-from trainshed.planning.scaling.cluster import Cluster
 from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.predict import predict
 from trainshed.planning.scaling.prediction import Interval, NoPrediction
@@ -96,11 +95,7 @@ def outcome_of(
 ) -> JobOutcome | NoPrediction:
     """Compare a run with the prediction made without it, which is a range for unknown links."""
     predictions = [
-        predict(
-            one.calibration or calibration,
-            Cluster(host=one.host, accelerators=run.accelerators, hosts=run.hosts),
-            batch=run.batch,
-        )
+        predict(one.calibration or calibration, run.cluster(one.host), batch=run.batch)
         for one in _list_links(calibration, run)
     ]
     steps_s = []

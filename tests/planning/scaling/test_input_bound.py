@@ -5,6 +5,7 @@ from benchmarks.planning import frame, goals_input
 
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.input_bound import find_input_bound, of_run
+from trainshed.planning.scaling.training import Training
 
 
 @pytest.mark.parametrize(
@@ -25,9 +26,10 @@ def test_a_job_that_is_fed_has_no_sign():
 
 def test_a_run_is_judged_by_what_its_host_delivers():
     run = Run(kind=RunKind.HOST, accelerators=8, step_s=0.1)
-    assert of_run(run, 300.0, 32) is not None
-    assert of_run(run, 30000.0, 32) is None
-    assert of_run(run, 0.0, 32) is None
+    training = Training(batch_per_accelerator=32)
+    assert of_run(run, 300.0, training) is not None
+    assert of_run(run, 30000.0, training) is None
+    assert of_run(run, 0.0, training) is None
 
 
 def test_the_goals_of_input_are_met():

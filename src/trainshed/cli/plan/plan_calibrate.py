@@ -262,7 +262,7 @@ def _describe_input(
     if run is None:
         return
     input_rate = input_run.samples_per_s if input_run else 0.0
-    if bound := of_run(run, input_rate, calibration.training.batch_per_accelerator):
+    if bound := of_run(run, input_rate, calibration.training):
         yield (
             f"Bound by input: {bound.evidence}. This helps: {bound.help}; more accelerators on a "
             "host do not help."

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainshed.planning.scaling.calibration import Run
+from trainshed.planning.scaling.training import Training
 
 #: Input that takes this share of a step is the bottleneck.
 FULL: Final = 0.9
@@ -47,9 +48,8 @@ def find_input_bound(
     return None
 
 
-def of_run(run: Run, input_per_s: float, batch_per_accelerator: float) -> InputBound | None:
+def of_run(run: Run, input_per_s: float, training: Training) -> InputBound | None:
     """Detect whether a calibration's run waited for input; ``input_per_s`` is 0 if unknown."""
-    batch = run.batch_per_accelerator or batch_per_accelerator
-    per_host = batch * run.accelerators / run.hosts
+    per_host = run.samples_of(training) * run.accelerators / run.hosts
     input_s = per_host / input_per_s if input_per_s else 0.0
     return find_input_bound(run.step_s, input_s=input_s, wait_share=run.wait_share)

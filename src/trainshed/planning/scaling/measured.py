@@ -45,7 +45,12 @@ def calibration_of(
             message=f"series {series.id} exchanges by {series.strategy}, which is unknown",
             accepted=", ".join(STRATEGIES),
         )
-    runs = [
+    return calibrated(training, host or host_of(series, tables), runs_of(series))
+
+
+def runs_of(series: Series) -> list[Run]:
+    """Return each count of a curve, whose points have batches, as a run of a job."""
+    return [
         Run(
             kind=RunKind.JOB,
             accelerators=point.accelerators,
@@ -56,7 +61,6 @@ def calibration_of(
         )
         for point in series.points
     ]
-    return calibrated(training, host or host_of(series, tables), runs)
 
 
 def doubts(calibration: Calibration) -> tuple[str, ...]:
