@@ -12,7 +12,7 @@ from trainshed.planning.plan_words import head, lasting, money, noun, recommenda
 from trainshed.planning.planned_jobs import Helpers, PlannedJob
 from trainshed.planning.prices import OwnPrices, PriceList
 from trainshed.planning.scaling.calibration import Run, RunKind
-from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Strategy, Training
 from trainshed.planning.what_ifs import TrainingWork
@@ -241,7 +241,11 @@ def test_reducers_do_not_serve_parameter_servers():
 
 
 def test_words_of_counts_times_and_money():
-    assert [noun("CPU", 1), noun("TPU_V3", 8)] == ["1 CPU replica", "8 TPUs"]
+    clusters = [
+        Cluster(host=HostKind(accelerator=kind), accelerators=count, hosts=1)
+        for kind, count in (("CPU", 1), ("TPU_V3", 8), ("NVIDIA_TESLA_T4", 2))
+    ]
+    assert [noun(cluster) for cluster in clusters] == ["1 CPU replica", "8 TPUs", "2 GPUs"]
     assert [lasting(30), lasting(3600), lasting(6 * 3600)] == ["30.0 s", "60.0 min", "6.0 h"]
     assert [money(4.125, "EUR"), money(1234.4, "USD")] == ["4.12 EUR", "1,234 USD"]
     assert [money(0.0123, "EUR"), money(0.0, "USD")] == ["0.012 EUR", "0.00 USD"]

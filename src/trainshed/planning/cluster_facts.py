@@ -20,7 +20,7 @@ def cluster_facts(plan: JobPlan) -> Iterator[str]:
     if forecast and not any(option.cluster.reducers for option in plan.options):
         yield f"{'reducers':<9} {forecast.sentence}"
     if own.hour and own.prediction is None:
-        name = noun(own.cluster.host.accelerator, own.cluster.accelerators)
+        name = noun(own.cluster)
         yield f"{'price':<9} {name}: {money(own.hour.amount, own.hour.currency)} an hour"
 
 

@@ -225,7 +225,7 @@ def _scale_rate(helper_gbps: float, nominal_gbps: float, gbps: float) -> float:
 
 def _machines(job: PlannedJob, cluster: Cluster) -> tuple[Machines, ...]:
     host = cluster.host
-    has_devices = host.accelerator not in {"", "CPU"}
+    has_devices = not host.trains_on_cpus
     workers = Machines(
         count=cluster.hosts,
         machine_type=host.machine_type or job.host.machine_type,

@@ -20,7 +20,6 @@ _TIGHT: Final = 0.9
 _FULL_BYTES, _HALF_BYTES = 8.0, 4.0
 #: The precisions that keep no copy in 32 bits.
 _HALVES: Final = frozenset({"fp16", "bf16", "fp8"})
-_CPUS: Final = frozenset({"", "CPU"})
 _ACCEPTED_FSDP: Final = (
     "more accelerators, machines with more memory, or a calibration with smaller micro batches"
 )
@@ -71,7 +70,7 @@ def memory_use(
     ``available`` is the memory of one accelerator, or of one host whose processors train.
     """
     training = calibration.training
-    on_cpus = cluster.host.accelerator in _CPUS
+    on_cpus = cluster.host.trains_on_cpus
     peak = max(timed(calibration.runs), key=lambda run: run.memory_bytes, default=None)
     is_least = peak is None or not peak.memory_bytes
     needed = _state(training, cluster.accelerators)

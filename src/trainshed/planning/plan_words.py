@@ -12,6 +12,7 @@ from trainshed.model.texts import count_noun
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.links import FAST_GBPS, SLOW_GBPS, measure_links
 from trainshed.planning.next_command import measure_command, next_command
+from trainshed.planning.scaling.cluster import Cluster
 from trainshed.planning.scaling.prediction import Interval, NoPrediction, Prediction
 from trainshed.planning.what_ifs import ClusterOption
 
@@ -22,20 +23,15 @@ _CENTS = 0.1
 _LARGE = 100.0
 
 
-def noun(accelerator: str, count: int) -> str:
-    """Return a count with its kind of accelerator: ``16 GPUs``."""
-    if accelerator.startswith("TPU"):
-        word = "TPU"
-    else:
-        word = "CPU replica" if accelerator in {"", "CPU"} else "GPU"
-    return count_noun(count, word)
+def noun(cluster: Cluster) -> str:
+    """Return the count of accelerators with their kind: ``16 GPUs``."""
+    return count_noun(cluster.accelerators, cluster.host.unit)
 
 
 def unit_noun(plan: JobPlan) -> str:
     """Return what the plan counts: ``GPU``, ``CPU replica``, or ``accelerator`` for several."""
-    kinds = {option.cluster.host.accelerator for option in plan.options}
-    nouns = {noun(kind, 1).partition(" ")[2] for kind in kinds}
-    return nouns.pop() if len(nouns) == 1 else "accelerator"
+    units = {option.cluster.host.unit for option in plan.options}
+    return units.pop() if len(units) == 1 else "accelerator"
 
 
 def figure(value: float) -> str:
@@ -92,7 +88,7 @@ def price_words(plan: JobPlan, option: ClusterOption) -> str:
     if option.cost and option.hour:
         return cost_words(option)
     if option.accelerator_hours:
-        kind = "CPU" if option.cluster.host.accelerator in {"", "CPU"} else "accelerator"
+        kind = "CPU" if option.cluster.host.trains_on_cpus else "accelerator"
         why = next(plan.prices.lacking(option.what_if.machines), "no price is known")
         hours = option.accelerator_hours
         return f"{point_or_range(option, hours, figure2)} {kind}-hours ({why})"
@@ -121,7 +117,7 @@ def cost_words(option: ClusterOption) -> str:
 def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
     """Describe the job in a sentence; with ``says_fewer``, also a better, smaller cluster."""
     option = plan.own
-    name = noun(option.cluster.host.accelerator, option.cluster.accelerators)
+    name = noun(option.cluster)
     if isinstance(option.answer, NoPrediction):
         answer = option.answer
         command = next_command(answer, plan.request)
@@ -217,7 +213,7 @@ def bounds(option: ClusterOption) -> str:
 
 def _fewer(plan: JobPlan, option: ClusterOption) -> str:
     """Describe the option with fewer hosts, which is better than reducers."""
-    name = noun(option.cluster.host.accelerator, option.cluster.accelerators)
+    name = noun(option.cluster)
     if option.shown.time_s is None:
         figures = filter(None, (_times(option), price_words(plan, option)))
         return f"{name} would be faster: {', '.join(figures)}"
@@ -255,9 +251,7 @@ def recommendations(plan: JobPlan) -> Iterator[str]:
 
 def _depends(options: Sequence[ClusterOption]) -> str:
     """Say which options would be recommended with slow and with fast links."""
-    slow, fast = (
-        noun(option.cluster.host.accelerator, option.cluster.accelerators) for option in options
-    )
+    slow, fast = (noun(option.cluster) for option in options)
     words = f"{slow} with {SLOW_GBPS:g} Gbit/s, {fast} with {FAST_GBPS:g} Gbit/s"
     if options[0] is options[1]:
         words = f"{slow}, if they have {SLOW_GBPS:g} to {FAST_GBPS:g} Gbit/s"
@@ -280,7 +274,7 @@ def _refusal(refused: NoPrediction | None) -> str:
 
 def _name_cluster(plan: JobPlan, option: ClusterOption) -> str:
     cluster = option.cluster
-    words = noun(cluster.host.accelerator, cluster.accelerators)
+    words = noun(cluster)
     if machine := option.machine_type:
         count = "" if option.what_if.parts else f"{cluster.hosts} x "
         words += f" on {count}{machine}"

@@ -128,10 +128,9 @@ def _compare(own: ClusterOption, other: ClusterOption) -> Cheaper | None:
 
 def _cheaper_words(cheap: Cheaper) -> str:
     cluster, more = cheap.option.cluster, round(100 * (cheap.longer - 1))
-    accelerators = noun(cluster.host.accelerator, cluster.accelerators)
     time = f"take {more} % longer" if more > 0 else "take no longer"
     return (
-        f"{accelerators} would {time} for the same samples, and cost {cheap.less:.1f} times less."
+        f"{noun(cluster)} would {time} for the same samples, and cost {cheap.less:.1f} times less."
     )
 
 

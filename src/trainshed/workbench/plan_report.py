@@ -154,7 +154,7 @@ def measured_points(plan: JobPlan, calibrations: Sequence[Calibration]) -> list[
         for calibration in calibrations
         for run in timed(calibration.runs)
         if run.kind is not RunKind.PUBLISHED
-        if calibration.host.accelerator not in {"", "CPU"}
+        if not calibration.host.trains_on_cpus
         or run.accelerators <= run.hosts * plan.job.host.per_host
     ]
 

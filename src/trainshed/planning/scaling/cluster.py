@@ -43,10 +43,22 @@ class HostKind:
         return " of ".join(filter(None, (self.accelerator or "CPU", self.machine_type)))
 
     @property
+    def trains_on_cpus(self) -> bool:
+        """Whether its processors train, which count as one accelerator for each replica."""
+        return self.accelerator in {"", "CPU"}
+
+    @property
+    def unit(self) -> str:
+        """The word for what is counted: ``GPU``, ``TPU`` or ``CPU replica``."""
+        if self.trains_on_cpus:
+            return "CPU replica"
+        return "TPU" if self.accelerator.startswith("TPU") else "GPU"
+
+    @property
     def machine(self) -> str:
         """Such as ``n1-standard-32 with 8 NVIDIA_TESLA_V100``."""
-        devices = f" with {self.per_host} {self.accelerator}"
-        return f"{self.machine_type or 'a host'}{devices * (self.accelerator not in {'', 'CPU'})}"
+        devices = "" if self.trains_on_cpus else f" with {self.per_host} {self.accelerator}"
+        return f"{self.machine_type or 'a host'}{devices}"
 
     @property
     def network_bytes(self) -> float:

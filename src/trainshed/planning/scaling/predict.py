@@ -170,8 +170,8 @@ def _binding(parts: StepParts, rates: Rates, measured: Training, training: Train
 def _warnings(calibration: Calibration, cluster: Cluster, training: Training) -> tuple[str, ...]:
     warnings = []
     if calibration.training.data == "real" and "input_per_s" not in calibration.fitted.values:
-        is_cpu = cluster.host.accelerator in {"", "CPU"}
-        words = count_noun(math.ceil(cluster.per_host), "CPU replica" if is_cpu else "accelerator")
+        unit = "CPU replica" if cluster.host.trains_on_cpus else "accelerator"
+        words = count_noun(math.ceil(cluster.per_host), unit)
         warnings.append(f"assumes that the host can feed {words}")
     if training.micro_batches > 1 and _exchanges_unmeasured(calibration, cluster):
         warnings.append(
