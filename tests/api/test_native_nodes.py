@@ -197,3 +197,17 @@ def test_an_order_names_a_node_with_its_engine(order, store):
     store.see_nodes("far", [Node(name="n1")])
     assert order("test%2Fn1", "drain")[1]["node"]["name"] == "test/n1"
     assert order("far/n1", "drain")[0] == 200
+
+
+def test_an_unexpected_error_is_an_incident_with_a_number(store, caplog):
+    nodes = NodeService(store=store, notice_s=90.0, ordered=MagicMock(side_effect=KeyError("x")))
+    native = build_native(store=store, nodes=nodes)
+    with client(application([], native=native_routes(fleet_router(native)))) as edge:
+        answer = edge.post(f"{OF}/n1:drain", headers=ADMIN)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["status"]) == (500, "INTERNAL")
+    number = error["message"].removeprefix(
+        "The server failed unexpectedly; its log has the details as incident "
+    )
+    assert any(f"incident {number} at POST" in record.getMessage() for record in caplog.records)
+    assert "KeyError" in caplog.text

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from trainshed.api.chain import database_away
+from trainshed.api.chain import database_away, incident
 from trainshed.api.documents import refusal_response
 from trainshed.api.native import models
 from trainshed.api.native.access import audit_router, bucket_token_router, credential_router
@@ -74,6 +74,7 @@ def make_app(permissions: Permissions, version: str, routers: Iterable[APIRouter
     app.exception_handler(StoreFault)(_database_away)
     app.exception_handler(RequestValidationError)(_refuse_malformed)
     app.exception_handler(HTTPException)(_not_routed)
+    app.exception_handler(Exception)(_report_incident)
     return app
 
 
@@ -109,6 +110,11 @@ def _make_routers(native: Native, version: str) -> Iterator[APIRouter]:
 
 def _database_away(_: Request, fault: StoreFault) -> Response:
     return refusal_response(database_away(fault))
+
+
+async def _report_incident(request: Request, _: Exception) -> Response:
+    """Answer as the chain does; async, so that the exception is the one being handled."""
+    return refusal_response(incident(f"{request.method} {request.url.path}"))
 
 
 def _refuse_malformed(_: Request, error: RequestValidationError) -> Response:
