@@ -172,6 +172,7 @@ def test_of_several_engines_nodes_are_named_with_theirs(several):
     far, here, _ = listing.nodes
     assert far.order_command == "scontrol update nodename=n1 state=drain reason=R"
     assert here.order_command is None
+    assert (far.gpus_free, here.gpus_free) == (None, 0), "the cluster has jobs of other users too"
     with pytest.raises(Refusal, match="several nodes n1: far/n1, test/n1"):
         nodes.drain("n1")
     assert nodes.drain("test/n1").message.startswith("test/n1 takes no new replicas")

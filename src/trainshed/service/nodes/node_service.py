@@ -43,7 +43,7 @@ class NodeSummary(Answer):
     network: str = ""
     seen: str
     gpus_free: int | None = None
-    """The number of its GPUs that nothing uses; absent in the answers of orders."""
+    """The number of its GPUs that nothing uses; absent if unknown, and in answers of orders."""
     devices: Sequence[GpuSummary] | None = None
     """Its GPUs; absent in the answers of orders."""
     jobs: Sequence[str] | None = None
@@ -106,16 +106,18 @@ class NodeService:
         visible = [held for held in holding if sees(held.project)]
         jobs = node_gpus.names_of(visible)
         several = self._are_several(rows)
+        # of a cluster's node the server does not see the jobs of other users
+        commands = [self._order_command(row) for row in rows]
         nodes = [
             _summarize(
                 row,
                 several=several,
-                gpus_free=node_gpus.count_free(row, held_gpus),
+                gpus_free=None if command else node_gpus.count_free(row, held_gpus),
                 devices=node_gpus.shown(row.node.devices, now, jobs),
                 jobs=_jobs_on(row, visible),
-                order_command=self._order_command(row),
+                order_command=command,
             )
-            for row in rows
+            for row, command in zip(rows, commands, strict=True)
         ]
         return Fleet(nodes=nodes, engines=self._engines())
 
