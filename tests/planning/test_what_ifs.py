@@ -117,6 +117,13 @@ def test_the_knee_is_where_a_doubling_of_price_is_worth_less():
     assert plan.marks.cheapest.cluster.accelerators == 8
 
 
+def test_clusters_of_nearly_one_price_are_compared():
+    hours = {"n1-standard-32": 1e-6, "n1-highcpu-16": 1.0}
+    prices = PriceList(own=OwnPrices(source="a", currency="EUR", per_hour=hours))
+    plan = planned(8, 16, 32, reducers=1, prices=prices)
+    assert plan.marks.knee is plan.marks.fastest
+
+
 def test_a_deadline_holds_at_the_pessimistic_end_and_the_cheapest_that_meets_it_is_named():
     hour = 3600
     plan = planned(8, 16, 32, 64, reducers=0, deadline=8 * hour)

@@ -8,9 +8,13 @@ slow and with fast links.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from trainshed.planning.plan_request import PlanRequest
 from trainshed.planning.what_ifs import ClusterOption
+
+#: The largest power of two that counts: a larger one of clusters of nearly one price overflows.
+_POWER_MAX: Final = 1000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +175,7 @@ def _returns(smaller: ClusterOption, larger: ClusterOption) -> float:
     gained = math.log2(smaller.time_s.point / larger.time_s.point)
     if doublings <= 0:
         return math.inf if gained > 0 else 0.0
-    return math.pow(2, gained / doublings) - 1
+    return math.pow(2, min(gained / doublings, _POWER_MAX)) - 1
 
 
 def best_of(variants: Iterable[ClusterOption], base: ClusterOption) -> ClusterOption | None:
