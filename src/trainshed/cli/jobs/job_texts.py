@@ -146,4 +146,7 @@ def _describe_start(start: Json) -> str:
     word = "the server would refuse it" if start["refused"] else "it would wait"
     change = start.get("change", {}).get("sentence")
     offer = f"; it {change}" if change else ""
-    return f"{word}: {start['message'].rstrip('.')}{offer}"
+    message = start["message"].rstrip(".")
+    # a message may be a sentence, or begin with a name such as NVIDIA_TESLA_T4
+    message = message.replace("It ", "it ", 1) if message.startswith("It ") else message
+    return f"{word}: {message}{offer}"
