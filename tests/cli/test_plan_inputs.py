@@ -239,4 +239,4 @@ def test_unknown_links_are_measured_or_given_before_anything_is_recommended(plan
     command = "trainshed plan calibrate --on-server job.json --hosts 1,2"
     assert late.err.startswith(f"error: no plan; run: {command}\n  network-gbps: whether")
     slow = ("--network-gbps", "1", "--stream-gbps", "2")
-    assert "--stream-gbps must be at most --network-gbps, 1.0" in plan(*words, *slow).err
+    assert "--stream-gbps must be at most --network-gbps, 1.0, got 2" in plan(*words, *slow).err

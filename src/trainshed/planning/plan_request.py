@@ -268,6 +268,7 @@ class PlanRequest:
 
     def faults(self) -> Iterator[str]:
         """Yield a sentence for each flag that needs or contradicts another."""
+        rates = f"{self.network_gbps}, got {self.stream_gbps:g}"
         for is_fault, sentence in (
             (
                 not (self.file or self.calibrations or self.measured or self.is_unmeasured),
@@ -275,7 +276,7 @@ class PlanRequest:
             ),
             (
                 isinstance(self.network_gbps, float) and 0 < self.network_gbps < self.stream_gbps,
-                f"--stream-gbps must be at most --network-gbps, {self.network_gbps}",
+                f"--stream-gbps must be at most --network-gbps, {rates}",
             ),
             (self.series and not self.measured, "--series needs --measured TABLE"),
             (
