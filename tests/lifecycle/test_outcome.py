@@ -134,6 +134,13 @@ def test_a_job_with_a_pending_error_fails_of_it_when_its_attempt_is_gone(observa
     assert judge(JobState.RESTARTING, observation, facts).error == pending
 
 
+def test_an_attempt_whose_time_in_the_cluster_is_over_was_not_lost():
+    judgement = judge(JobState.RUNNING, TOO_LONG, replace(FACTS, attempt=2))
+    assert (
+        judgement.error.message == "Attempt 2 ended at its time limit (its queue allows an hour)."
+    )
+
+
 def test_a_held_job_says_why_and_how_it_is_resumed():
     judgement = judge(JobState.RUNNING, STOPPED, replace(FACTS, job="census_1"))
     assert judgement.held.reason is Reason.HELD

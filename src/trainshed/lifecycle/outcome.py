@@ -172,7 +172,8 @@ def _another_try(observation: Observation, facts: AttemptFacts) -> RestartGrante
 def _lost(observation: Observation, facts: AttemptFacts) -> Judgement:
     why = observation.fault or "no process of the attempt is left, and no record of its end"
     if observation.loss is Loss.LIMIT:
-        return gave_up(f"{describe_loss(facts.attempt, why)}.", DEADLINE_EXCEEDED)
+        ended = f"Attempt {facts.attempt} ended at its time limit ({why.rstrip('.')})."
+        return gave_up(ended, DEADLINE_EXCEEDED)
     if observation.loss is Loss.OPERATOR and not facts.scheduling.disable_retries:
         return _held(why, facts)
     cause = Cause.MAINTENANCE if observation.loss is Loss.MAINTENANCE else Cause.INFRA
