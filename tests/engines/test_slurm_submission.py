@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from engines.slurm_world import (
 )
 from trainshed.engines.base import EngineContext, LaunchRefused, ReplicaShape
 from trainshed.engines.slurm import attempt as slurm_attempt
-from trainshed.engines.slurm import factory, submit
+from trainshed.engines.slurm import attempt_files, factory, submit
 from trainshed.engines.slurm.commands import CommandResult, Commands
 from trainshed.model.attempt import AttemptKey, Loss, Phase
 from trainshed.model.explanation import Reason
@@ -79,6 +80,31 @@ def test_a_job_whose_number_was_never_read_is_found_by_its_comment(world):
     after.launch(KEY, plan_of(), claim())
     assert list(world.slurm.rows) == ["1"]
     until(after, Phase.WAITING)
+
+
+def test_no_other_thread_waits_while_a_late_number_is_stored(world, monkeypatch):
+    killed_while_it_submits(world)
+    world.engines[0].close()
+    engine = world.engine(serves=False)
+    lock = engine._attempts.lock
+    engine._attempts.get(KEY).submitted = attempt_files.read_submission(world.attempt())
+    engine._poller._poll()
+    are_free, store = [], attempt_files.keep_submitted
+
+    def use_lock():
+        if is_free := lock.acquire(blocking=False):
+            lock.release()
+        return is_free
+
+    def note(*given):
+        with ThreadPoolExecutor(1) as other:
+            are_free.append(other.submit(use_lock).result())
+        store(*given)
+
+    monkeypatch.setattr(attempt_files, "keep_submitted", note)
+    engine._orders.work(engine._poller)
+    assert are_free == [True]
+    assert engine._attempts.get(KEY).job == "1"
 
 
 def test_a_job_that_began_and_that_slurm_forgot_is_not_submitted_again(world):

@@ -144,7 +144,7 @@ class Orders:
         is_new_answer = answer.number != self._swept_at
         with self._attempts.lock:
             pending = list(self.pending)
-            moving = self._list_moving(answer, is_new_answer=is_new_answer)
+        moving = self._list_moving(answer, is_new_answer=is_new_answer)
         self._report([attempt.key for attempt in moving if _has_grown(attempt)])
         for key in pending:
             self._carry_out(key, poller)
@@ -164,8 +164,7 @@ class Orders:
         Thousands may wait, and only an answer can say that one begins.
         """
         if is_new_answer or self._version != self._attempts.version:
-            self._version = self._attempts.version
-            open_attempts = self._list_open()
+            self._version, open_attempts = self._attempts.version, self._list_open()
             if is_new_answer:
                 self._waiting = _list_waiting(open_attempts, answer)
             self._moving = [one for one in open_attempts if one.key not in self._waiting]
