@@ -282,6 +282,23 @@ def test_a_warden_that_is_killed_is_a_lost_attempt_and_leaves_nothing(
     assert not list_marked(str(KEY))
 
 
+def test_replicas_that_slurm_kills_for_their_memory_are_an_end_of_the_program(
+    launchers, tmp_path, monkeypatch
+):
+    """With OverMemoryKill Slurm kills a step with its wardens, and srun prints why."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # as above
+    words = "StepId=3.0 exceeded memory limit (481468416 > 209715200), being killed"
+    wrapper = f'"$@"; echo "slurmstepd-n7: error: {words}" >&2; echo "srun: error: Killed" >&2'
+    argv = ("sh", "-c", wrapper, "sh", *step(launchers.archive, 0, 2).argv)
+    command = StepRule(argv=argv, first=0, tasks=2)
+    attempt = launchers.begin(plan_of(workers(FOREVER, 2)), steps=(command,))
+    runs(attempt, 2)
+    os.kill(wardens(attempt)[0], signal.SIGKILL)
+    ended = attempt.ended()
+    assert (ended.lost, ended.fault, ended.nodes, ended.outcome.exit_code) == (False, None, (), 137)
+    assert ended.outcome.message.endswith(f"out of memory (the cluster says {words})")
+
+
 def test_a_launcher_that_is_killed_takes_everything_with_it(launchers):
     attempt = launchers.begin(plan_of(workers(ESCAPES, 2)))
     runs(attempt, 2)

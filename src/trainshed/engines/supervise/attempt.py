@@ -20,6 +20,7 @@ from trainshed.engines.supervise.judging import (
     STOPPED_EARLY,
     Judge,
     end_with_fault,
+    end_without_memory,
     have_settled,
     settle_s,
 )
@@ -386,6 +387,8 @@ class Attempt:
         for descriptor in self._locks:
             os.close(descriptor)
         end = self._end or end_with_fault("the attempt ended without an outcome")
+        if end.lost and self.replicas.out_of_memory:
+            end = end_without_memory(end.outcome.message, self.replicas.out_of_memory)
         exits = exits_in_order(self.replicas.exits)
         self.ended = end._replace(outcome=end.outcome._replace(replicas=exits))
         return False

@@ -10,6 +10,7 @@ from trainshed.engines.supervise.record.spec import AttemptSpec, ReplicaSpec
 from trainshed.engines.supervise.replicas import Gang
 from trainshed.model import success
 from trainshed.model.attempt import Outcome
+from trainshed.model.exit_status import SIGNAL_BASE
 from trainshed.model.success import JobEnd
 
 #: The outcome of an attempt that got the order to stop before its replicas started.
@@ -61,6 +62,15 @@ def _advice_on_import(lines: Sequence[str], replica: ReplicaSpec) -> str:
 def end_with_fault(why: str) -> Ended:
     """Return the end of an attempt that could not start, or whose outcome is unknown."""
     return Ended(Outcome(exit_code=1, message=why), fault=why)
+
+
+def end_without_memory(why: str, words: str) -> Ended:
+    """Return the end of replicas that the cluster has killed for their memory, by its words.
+
+    It is the program's own, as after a kill by the kernel of a node.
+    """
+    message = f"{why}: out of memory (the cluster says {words})"
+    return Ended(Outcome(exit_code=SIGNAL_BASE + signal.SIGKILL, message=message))
 
 
 class Judge:

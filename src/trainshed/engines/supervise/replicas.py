@@ -114,6 +114,8 @@ class Gang(ABC):
         """The nodes that caused ``fault`` or ``lost``, by the cluster's names; empty: unknown."""
         self.reached_nodes: tuple[str, ...] = ()
         """The nodes of connected wardens, if ``fault`` or ``lost`` is that others never came up."""
+        self.out_of_memory = ""
+        """The cluster's words if it has killed replicas for their memory; else empty."""
 
     @abstractmethod
     def gather(self) -> bool:

@@ -368,6 +368,7 @@ class RemoteGang(Gang):
 
     def _handle_step_end(self, step: StepRule) -> None:
         """Handle the end of a command: wardens of it that have not connected count as gone."""
+        self.out_of_memory = self.steps.out_of_memory
         lost = []
         for warden in self._list_wardens(step):
             consequence = self._judge(Event.COMMAND_ENDED, warden)

@@ -11,6 +11,9 @@ from trainshed.engines.supervise.helpers.helper import Helper
 from trainshed.engines.supervise.loop import Children, Loop
 from trainshed.engines.supervise.record.spec import StepRule
 
+#: Parts of the line that srun prints for a step that Slurm kills for its memory (OverMemoryKill).
+_OVER_MEMORY: Final = " exceeded memory limit ("
+_KILLED: Final = "), being killed"
 _LAST_LINES: Final = 3
 _LAST_LINES_LENGTH: Final = 1000
 
@@ -33,6 +36,8 @@ class SrunSteps:
         self._running: dict[StepRule, Helper] = {}
         self._last_lines: dict[StepRule, deque[str]] = {}
         self._statuses: dict[StepRule, int] = {}
+        self.out_of_memory = ""
+        """Slurm's words if it has killed a step for its memory; else empty."""
 
     @property
     def are_over(self) -> bool:
@@ -74,6 +79,8 @@ class SrunSteps:
     def _take_line(self, step: StepRule, line: str, _stream: str) -> None:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
+        if _OVER_MEMORY in line and line.endswith(_KILLED):
+            self.out_of_memory = line.rpartition("error: ")[2]
         if line.strip():
             self._last_lines[step].append(line.strip())
 
