@@ -21,7 +21,7 @@ _BYTES_MAX: Final = 1 << 26
 def save(folder: AttemptFolder, documents: Mapping[str, str]) -> None:
     """Save the documents that the engine is about to send besides the plan.  Raises OSError.
 
-    A loss of power may lose them, because only people read them.
+    They are not synced to disk, because only people read them: a loss of power may lose them.
     """
     write_json(f"{folder.path}/{_SENT}", dict(documents))
 
