@@ -232,6 +232,8 @@ def test_an_accounting_that_does_not_answer_is_asked_again_who_cancelled(world, 
     observation = eventually(lambda: [o for o in engine.observe([KEY]) if o.waits])[0]
     assert (observation.phase, observation.waits.reason) == (Phase.UNKNOWN, Reason.ENGINE_AWAY)
     assert "`sacct -j 1` shows the reason" in observation.waits.message
+    # Slurm need not be polled every second
+    assert not orders._is_changing(engine._attempts.get(KEY), ())
     world.slurm.accounts = "CANCELLED by 4000000001|1796015176"
     assert until(engine, Phase.LOST).loss is Loss.OPERATOR
 

@@ -91,6 +91,11 @@ class SlurmAttempt:
         """Whether Slurm's answers lack the job, so that only its accounting can know its end."""
         return self._memory.missed >= proof.MISSES
 
+    @property
+    def awaits_accounts(self) -> bool:
+        """Whether only Slurm's accounting, which does not answer, can know the job's end."""
+        return self._accounts_s is not None and self.cancellation is None
+
     def take_cancellation(self, cancellation: Cancellation | None, *, is_complete: bool) -> None:
         """Store who has cancelled the job in Slurm; None: no answer has the job.
 
@@ -251,7 +256,7 @@ class SlurmAttempt:
             is_up=answer.is_up,
             rows=rows,
             cancellation=self.cancellation,
-            is_accounting_away=self._accounts_s is not None,
+            is_accounting_away=self.awaits_accounts,
             holds_cancelled=self.holds_cancelled,
             silent=find_silent_nodes().intersection(nodes) if nodes else frozenset(),
         )

@@ -314,7 +314,7 @@ def _has_grown(attempt: SlurmAttempt) -> bool:
 def _is_changing(attempt: SlurmAttempt, rows: Sequence[SlurmJob]) -> bool:
     """Return whether the state of the job in Slurm is expected to change soon."""
     if not rows:
-        return bool(attempt.job)
+        return bool(attempt.job) and not attempt.awaits_accounts
     state = states.state_of(rows)
     if state is SlurmState.RUNNING:
         return attempt.records.ready is None or attempt.records.ended is not None
