@@ -34,6 +34,7 @@ from trainshed.engines.kubernetes.state.proof import (
     Withdraw,
 )
 from trainshed.engines.kubernetes.view import ClusterView
+from trainshed.engines.last_observation import LastObservation, read_folder_state
 from trainshed.engines.processes.moments import Moments
 from trainshed.engines.supervise.record import observe
 from trainshed.engines.supervise.record.folder import AttemptFolder
@@ -81,8 +82,7 @@ class KubernetesAttempt:
     _replica_count: int = 0
     """The number of replicas; 0: the JobSet is not known yet."""
     _claimant: str = ""
-    _last_signature: tuple[object, ...] | None = None
-    _last: Observation | None = None
+    _last: LastObservation = field(default_factory=LastObservation)
     _memory: ClusterMemory = field(default_factory=ClusterMemory)
     _moments: Moments = field(default_factory=Moments)
 
@@ -100,16 +100,13 @@ class KubernetesAttempt:
     def unchanged(self, view: ClusterView) -> Observation | None:
         """Return the last observation if folder and objects have not changed; else None.
 
-        Thousands of attempts may wait or run.  An attempt whose state can change with time alone is
-        always observed again.
+        An attempt whose state can change with time alone is always observed again.
         """
         if self.final is not None:
             return self.final
-        before = self._last_signature
         is_timed = self._is_timed or self._lacks_jobset
-        self._last_signature = None if is_timed else self._signature(view)
-        is_same = before is not None and before == self._last_signature
-        return self._last if is_same else None
+        files = None if is_timed else read_folder_state(self.folder)
+        return self._last.reuse(files, (*view.version(self.key), self.lookup), time.monotonic())
 
     @property
     def _is_timed(self) -> bool:
@@ -119,20 +116,9 @@ class KubernetesAttempt:
                  memory.image_since_s, memory.suspended_since_s)  # fmt: skip
         return any(since_s is not None for since_s in times)
 
-    def _signature(self, view: ClusterView) -> tuple[object, ...] | None:
-        values = (*view.version(self.key), self.lookup)
-        try:
-            status = os.lstat(self.folder.path)
-            with suppress(FileNotFoundError):
-                size = os.lstat(self.folder.records).st_size
-                return (*values, status.st_ino, status.st_mtime_ns, size)
-        except OSError:
-            return None
-        return (*values, status.st_ino, status.st_mtime_ns)
-
     def observation(self, view: ClusterView) -> Observation:
         """Observe the attempt now.  Raises OSError or ValueError if its folder is unreadable."""
-        self._last = None  # if reading fails, the last observation is not valid any more
+        self._last.observation = None  # if reading fails, the old one is not valid any more
         if self.final is None:
             self._read()
             objects = view.find(self.key, self.submitted, self._claimant)
@@ -143,7 +129,7 @@ class KubernetesAttempt:
             self._follow_nodes(objects.pods)
             observation = self._decide(view, objects)
             if observation.phase not in {Phase.ENDED, Phase.LOST}:
-                self._last = observation
+                self._last.observation = observation
                 return observation
             self.final = observe.with_report(observation._replace(placed=self.seats), self.folder)
         return self.final

@@ -14,6 +14,7 @@ from typing import Final
 from trainshed.engines import decisions, spool
 from trainshed.engines.cluster_end import compose_end
 from trainshed.engines.decisions import GiveUp, Over, Recorded, Runs, TakeClaim, Unknown, Waits
+from trainshed.engines.last_observation import LastObservation, read_folder_state
 from trainshed.engines.processes.moments import Moments
 from trainshed.engines.slurm import attempt_files, comments, holding, proof
 from trainshed.engines.slurm.attempt_files import SpoolRecord
@@ -65,9 +66,7 @@ class SlurmAttempt:
     """When Slurm's accounting first did not answer about the job; None: it always has."""
     records_size: int = -1
     """Size of the records in bytes when their growth was last reported."""
-    _last_signature: tuple[object, ...] | None = None
-    """The state of the folder and Slurm's answer about the job at the last observation."""
-    _last: Observation | None = None
+    _last: LastObservation = field(default_factory=LastObservation)
     _last_queue_state: tuple[int, tuple[object, ...]] = (-1, ())
     """The number of an answer of Slurm, and what the answer says of the job."""
     _knows_claimant: bool = False
@@ -124,8 +123,7 @@ class SlurmAttempt:
     def unchanged(self, answer: LastAnswer) -> Observation | None:
         """Return the last observation if folder and answer have not changed; else None.
 
-        Thousands of attempts may wait or run.  An attempt whose state can change with time alone is
-        always observed again.
+        An attempt whose state can change with time alone is always observed again.
         """
         if self.final is not None:
             return self.final
@@ -134,25 +132,9 @@ class SlurmAttempt:
             or self.records.ended is not None
             or not self._read_queue_state(answer)
         )
-        before = self._last_signature
-        self._last_signature = None if is_timed else self._signature(answer)
-        is_same = before is not None and before == self._last_signature
-        return self._last if is_same else None
-
-    def _signature(self, answer: LastAnswer) -> tuple[object, ...] | None:
-        try:
-            status = os.lstat(self.folder.path)
-            state = (
-                answer.is_away,
-                status.st_ino,
-                status.st_mtime_ns,
-                *self._read_queue_state(answer),
-            )
-            with suppress(FileNotFoundError):
-                return (*state, os.lstat(self.folder.records).st_size)
-        except OSError:
-            return None
-        return state
+        files = None if is_timed else read_folder_state(self.folder)
+        state = (answer.is_away, *self._read_queue_state(answer))
+        return self._last.reuse(files, state, time.monotonic())
 
     def _read_queue_state(self, answer: LastAnswer) -> tuple[object, ...]:
         """Return what an answer says of the job, composed once for each answer that has the job."""
@@ -179,12 +161,12 @@ class SlurmAttempt:
         self, answer: LastAnswer, find_silent_nodes: Callable[[], frozenset[str]]
     ) -> Observation:
         """Observe the attempt now.  Raises OSError or ValueError if its folder is unreadable."""
-        self._last = None  # if reading fails, the last observation is not valid any more
+        self._last.observation = None  # if reading fails, the old one is not valid any more
         if self.final is None:
             self._read()
             observation = self._decide(answer, find_silent_nodes)
             if observation.phase not in {Phase.ENDED, Phase.LOST}:
-                self._last = observation
+                self._last.observation = observation
                 return observation
             self.final = observe.with_report(self._add_seats(observation), self.folder)
         return self.final
