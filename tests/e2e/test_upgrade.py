@@ -31,6 +31,8 @@ ROOT = Path(__file__).parents[2]
 #: The commit before one codec and one plan file.
 BEFORE = "084eaef"
 START = "import sys; from trainshed.cli.main import main; sys.exit(main())"
+#: A release before took the default port for gRPC, which another server may have.
+ANY_PORT = ("--grpc-port", "0")
 #: As many as run at once, so that the last job waits.
 SLOTS = "[fleet]\nslots = 5\n"
 
@@ -65,7 +67,9 @@ def servers(tmp_path, old_tree):
     """The old server and the new one, on one data directory."""
     new = prepared(tmp_path / "data", config=SLOTS)
     path = f"{old_tree / 'src'}:{old_tree / 'trainer' / 'src'}"
-    old = ServerProcess(new.data_dir, *new._flags, environ={**new._environ, "PYTHONPATH": path})
+    old = ServerProcess(
+        new.data_dir, *new._flags, *ANY_PORT, environ={**new._environ, "PYTHONPATH": path}
+    )
     old.program = (sys.executable, "-P", "-c", START)
     try:
         yield old, new
