@@ -125,7 +125,10 @@ def test_components_that_wait_for_another_say_nothing():
 
 
 def test_what_can_never_start_is_said_but_not_for_nodes_that_may_come_back():
-    assert "account" in states.explain_never([job(reason="AccountNotAllowed")])
+    assert "label trainshed-slurm-account" in states.explain_never(
+        [job(reason="AccountNotAllowed")]
+    )
+    assert "set scheduling.timeout" in states.explain_never([job(reason="PartitionTimeLimit")])
     assert states.explain_never([job(reason="PartitionNodeLimit")]) is None
     assert states.explain_never([job(reason="Resources")]) is None
 

@@ -263,13 +263,19 @@ _MEANINGS: Final[Mapping[str, tuple[Reason, str]]] = {
 }
 
 _NEVER: Final[Mapping[str, str]] = {
-    "BadConstraints": "no nodes of the cluster can ever hold the job",
-    "PartitionNodeLimit": "the partition does not allow so many nodes for a job",
-    "PartitionTimeLimit": "the partition does not allow such a long time for a job",
-    "AccountNotAllowed": "the account of the job may not use the partition",
-    "InvalidAccount": "the cluster does not know the account of the job",
-    "QOSNotAllowed": "the qos of the job may not be used with the partition or the account",
-    "InvalidQOS": "the cluster does not know the qos of the job",
+    "BadConstraints": "no nodes of the cluster can ever hold the job; `sinfo -o '%P %c %m %G %f'` "
+    "lists what nodes have: lower the machine, or correct the label trainshed-slurm-constraint",
+    "PartitionNodeLimit": "the partition does not allow so many nodes for a job; lower the number "
+    "of replicas, or set the label trainshed-slurm-partition",
+    "PartitionTimeLimit": "the partition does not allow such a long time for a job; "
+    "`sinfo -o '%P %l'` lists the limits: set scheduling.timeout, and submit the job again",
+    "AccountNotAllowed": "the account of the job may not use the partition; set the label "
+    "trainshed-slurm-account or trainshed-slurm-partition",
+    "InvalidAccount": "the cluster does not know the account of the job; set the label "
+    "trainshed-slurm-account",
+    "QOSNotAllowed": "the qos of the job may not be used with the partition or the account; set "
+    "the label trainshed-slurm-qos",
+    "InvalidQOS": "the cluster does not know the qos of the job; set the label trainshed-slurm-qos",
 }
 
 #: Other words for limits, such as MaxGRESPerAccount and MaxCpuRunMinsPerUser.
