@@ -1,6 +1,7 @@
 """How a replica that ended so is described by its supervisor."""
 
-from trainshed.engines.supervise.replicas import end_words, ran_out_of_memory
+from trainshed.engines.supervise.end_words import describe_end as describe_exit
+from trainshed.engines.supervise.end_words import ran_out_of_memory
 from trainshed.model.attempt import ReplicaExit
 from trainshed.model.roles import Role
 
@@ -17,4 +18,4 @@ def describe_end(status, usage, limits):
         oom=ran_out_of_memory(usage, False, was_killed=status == -9),
         peak_memory_bytes=usage.peak_bytes,
     )
-    return end_words(ended, usage, limits)
+    return describe_exit(ended, usage, limits)

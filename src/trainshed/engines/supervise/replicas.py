@@ -17,9 +17,14 @@ from trainshed.engines.isolation.enter import (
 )
 from trainshed.engines.isolation.view import NO_FOLDERS, Mounts, PrivateFolders, ReplicaView
 from trainshed.engines.processes import tree
+from trainshed.engines.supervise.end_words import (
+    describe_end,
+    ran_out_of_memory,
+    warn_of_refused_forks,
+)
 from trainshed.engines.supervise.helpers.stacks import Stacks
 from trainshed.engines.supervise.kernel.kill import ProcessTree
-from trainshed.engines.supervise.kernel.limits import ReplicaLimits, Usage
+from trainshed.engines.supervise.kernel.limits import Usage
 from trainshed.engines.supervise.kernel.spawn import (
     ProcessSpec,
     Wiring,
@@ -32,11 +37,11 @@ from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.output import OutputSource
 from trainshed.engines.supervise.record.spec import OWN_CONTAINER, ReplicaSpec
 from trainshed.engines.supervise.record.tether import is_tethered
-from trainshed.model import exits
 from trainshed.model.attempt import ReplicaExit
 
 if TYPE_CHECKING:
     from trainshed.engines.supervise.network.join import AttemptNetwork
+    from trainshed.engines.supervise.record.gpu_file import GpuFigures
 
 _FAULT_BYTES_MAX: Final = 1 << 16
 _PIPES: Final = 2
@@ -133,6 +138,14 @@ class Gang(ABC):
     def usage(self, index: int) -> Usage:
         """Return the CPU time and memory that a replica has used so far."""
 
+    def read_gpus(self, now_s: float) -> "Mapping[str, GpuFigures]":
+        """Return the newest readings of the attempt's GPUs, by UUID, without a call of the driver.
+
+        ``now_s`` is the time in seconds since 1970.  A GPU that is not measured now is absent.
+        """
+        del now_s
+        return {}
+
     @abstractmethod
     def read_stacks(self, index: int, callback: Callable[[str], object]) -> bool:
         """Read the stacks of a replica and pass them to ``callback`` later, one frame a line.
@@ -180,6 +193,7 @@ class Replicas(Gang):
         self._tree = tree
         self._descriptors = descriptors
         self._replicas: Sequence[ReplicaSpec] = ()
+        self._folder: AttemptFolder | None = None
         self._began_s: dict[int, float] = {}
         self._stopped: set[int] = set()
         self._network = network
@@ -211,6 +225,7 @@ class Replicas(Gang):
     def start(self, replicas: Sequence[ReplicaSpec], folder: AttemptFolder) -> None:
         """Fork all replicas; ``have_started`` or ``fault`` has the result later."""
         self._replicas = replicas
+        self._folder = folder
         self._stacks.cwd = folder.path
         if descriptors_left() < _PIPES * len(replicas) + _SPARE_DESCRIPTORS:
             self.fault = (
@@ -237,6 +252,14 @@ class Replicas(Gang):
     def usage(self, index: int) -> Usage:
         """Return the CPU time and memory that a replica has used so far."""
         return self._tree.usage(index)
+
+    def read_gpus(self, now_s: float) -> "Mapping[str, GpuFigures]":
+        """Return the newest readings of the replicas' GPUs from the file that the server writes."""
+        if self._folder is None or not any(replica.gpus for replica in self._replicas):
+            return {}
+        from trainshed.engines.supervise.record import gpu_file  # noqa: PLC0415 - few have GPUs
+
+        return gpu_file.read_own_gpus(self._folder, self._replicas, now_s)
 
     def find_program_pid(self, index: int) -> int:
         """Return the pid of a living replica's program, below the processes that isolate it."""
@@ -374,11 +397,11 @@ class Replicas(Gang):
         )
         if self._is_in_foreground and not ended.oom:
             ended = ended._replace(peak_memory_bytes=None)
-        self._end_texts[replica.task_name] = end_words(
+        self._end_texts[replica.task_name] = describe_end(
             ended, usage, replica.limits, is_contained=replica.container == OWN_CONTAINER
         )
         if usage.refused_forks:
-            warning = refused_forks_warning(replica.task_name, usage.refused_forks)
+            warning = warn_of_refused_forks(replica.task_name, usage.refused_forks)
             self._output.note(warning, "WARNING")
         if self._stopped and not self._looks_for_orphans:
             # only one call for all replicas that end together
@@ -405,40 +428,6 @@ def _private_folders(view: ReplicaView | None, folder: AttemptFolder) -> Private
         passwd=folder.passwd if user else None,
         profile=folder.profile if has_profile else None,
     )
-
-
-def end_words(
-    ended: ReplicaExit, usage: Usage, limits: ReplicaLimits, *, is_contained: bool = False
-) -> str:
-    """Describe the exit of a replica, with its memory limit and kills for lack of memory.
-
-    ``is_contained``: the replica is in a container of a cluster, which may have a limit of its own.
-    """
-    return exits.describe_exit(
-        ended,
-        limit_bytes=limits.memory_bytes,
-        children_killed=usage.oom_kills,
-        machine_oom=ended.oom and not usage.oom_kills and not is_contained,
-    )
-
-
-def refused_forks_warning(task_name: str, refused: int) -> str:
-    """Return the warning about a replica that reached its limit of processes and threads."""
-    times = "once" if refused == 1 else f"{refused} times"
-    return (
-        f"The kernel refused {task_name} a process or thread {times}: the replica had reached its "
-        "limit. If it needs more, raise limits.processes_max."
-    )
-
-
-def ran_out_of_memory(usage: Usage, by_engine: bool, *, was_killed: bool) -> bool:  # noqa: FBT001
-    """Return whether the kernel killed a process of the replica for lack of memory.
-
-    ``was_killed``: SIGKILL ended the replica; ``by_engine``: the engine sent that signal.
-    """
-    if usage.oom_kills:
-        return True
-    return was_killed and not by_engine and usage.machine_oom_kills > 0
 
 
 def task_names(replicas: Sequence[ReplicaSpec]) -> tuple[str, ...]:

@@ -176,7 +176,7 @@ def _wrap_process(  # noqa: PLR0913, PLR0917 - a process, and what was prepared 
         argv = machine.command(argv, env["PATH"], python, home.python)
         machine.make(owner_of(site.isolation, plan), env["PATH"])
     spec = _compose_process(site, plan, replica, argv, env)
-    return spec._replace(isolation=view)
+    return spec._replace(isolation=view, gpus=share.uuids)
 
 
 def _compose_machine(
@@ -261,7 +261,8 @@ def _compose_container(
         site.runtime, replica, setup, env=env, devices=share.uuids, launcher_env=site.env
     )
     spec = _compose_process(site, plan, replica, start.argv, start.env)
-    spec = spec._replace(env={**start.env, **compose.mark_of(site.key)}, cleanup=start.cleanup)
+    env = {**start.env, **compose.mark_of(site.key)}
+    spec = spec._replace(env=env, cleanup=start.cleanup, gpus=share.uuids)
     if start.is_process:
         return spec._replace(cwd=site.folder.work)
     return spec._replace(cwd=site.folder.work, limits=ReplicaLimits(), hosts=(), binds=())

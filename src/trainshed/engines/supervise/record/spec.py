@@ -61,6 +61,8 @@ class ReplicaSpec(NamedTuple):
     """The interpreter that runs the program; empty for the interpreter of an image."""
     host_name: str = ""
     """The host name of a replica with its own network; empty: that of the machine."""
+    gpus: tuple[str, ...] = ()
+    """The UUIDs of its GPUs; empty: it has none, or a cluster assigns them on its node."""
 
 
 class HangRule(NamedTuple):
