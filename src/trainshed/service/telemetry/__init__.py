@@ -1,0 +1,1 @@
+"""Counters, histograms and pages for Prometheus (decision 0107)."""

@@ -1,0 +1,191 @@
+"""Counts what this process does, from its start; callable from any thread.
+
+Other packages call these methods, most of them as callbacks: the store and the controller may not
+import this package.  A call takes about 1 µs.
+"""
+
+import threading
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from trainshed.service.telemetry import families
+from trainshed.service.telemetry.family import Distribution, Family, FamilyKind, Samples
+
+#: Projects and rules with a label of their own; later ones are counted together.
+PROJECTS_MAX: Final = 20
+RULES_MAX: Final = 40
+OTHER: Final = "other"
+
+
+class LabelValues:
+    """The values of a label that have series of their own; a value that has one keeps it.
+
+    A counter whose values moved between series would seem to start again.
+    """
+
+    def __init__(self, values_max: int) -> None:
+        self._values_max = values_max
+        self._values: dict[str, None] = {}
+
+    def choose(self, value: str) -> str:
+        """Return the value itself, or ``other`` if enough values came before it."""
+        if value in self._values:
+            return value
+        if len(self._values) >= self._values_max:
+            return OTHER
+        self._values[value] = None
+        return value
+
+
+class _Histogram:
+    __slots__ = ("counts", "total")
+
+    def __init__(self, buckets: int) -> None:
+        self.counts = [0] * (buckets + 1)
+        self.total = 0.0
+
+    def sample(self) -> Distribution:
+        return Distribution(tuple(self.counts), sum(self.counts), self.total)
+
+
+class Counters:
+    """The counters and histograms of one server."""
+
+    def __init__(self) -> None:
+        """Begin at 0; histograms and counters without labels have a sample from the start."""
+        self._lock = threading.Lock()
+        self.projects = LabelValues(PROJECTS_MAX)
+        self._rules = LabelValues(RULES_MAX)
+        self._counts: dict[Family, dict[tuple[str, ...], float]] = {}
+        self._histograms: dict[Family, dict[tuple[str, ...], _Histogram]] = {}
+        for family in COUNTED:
+            if family.kind is FamilyKind.COUNTER:
+                self._counts[family] = defaultdict(float)
+            else:
+                self._histograms[family] = {}
+                if not family.labels:
+                    self._histograms[family][()] = _Histogram(len(family.buckets))
+
+    def submitted(self, project: str, dialect: str) -> None:
+        """Count a job that was accepted and is new."""
+        self._add(families.JOBS_SUBMITTED, self.projects.choose(project), dialect)
+
+    def refused(self, dialect: str, rule: str) -> None:
+        """Count a job that was refused; ``rule`` is the first rule that it broke."""
+        self._add(families.JOBS_REFUSED, dialect, self._rules.choose(rule))
+
+    def finished(self, project: str, state: str, cause: str) -> None:
+        """Count a job that ended in a final state."""
+        self._add(families.JOBS_FINISHED, self.projects.choose(project), state, cause)
+
+    def restarted(self, cause: str) -> None:
+        """Count a restart of a job: maintenance, infra or user."""
+        self._add(families.JOB_RESTARTS, cause)
+
+    def waited(self, seconds: float) -> None:
+        """Count a wait in the queue that has ended with nodes."""
+        self._observe(families.QUEUE_WAIT, seconds)
+
+    def started(self, seconds: float) -> None:
+        """Count an attempt that is RUNNING, since it got its nodes."""
+        self._observe(families.JOB_START, seconds)
+
+    def ran(self, seconds: float) -> None:
+        """Count the running time of a job that has ended."""
+        self._observe(families.JOB_RUN, seconds)
+
+    def placed(self, replicas: int) -> None:
+        """Count an attempt that got its nodes."""
+        self._observe(families.GANG_PLACED, replicas)
+
+    def passed(self, seconds: float) -> None:
+        """Count a pass of the scheduler over the queue."""
+        self._observe(families.SCHEDULING_PASS, seconds)
+
+    def committed(self, seconds: float, writes: int) -> None:
+        """Count a commit of the store's writer."""
+        self._observe(families.STORE_COMMIT, seconds)
+        self._observe(families.STORE_WRITES, writes)
+
+    def store_failed(self, kind: str) -> None:
+        """Count a write that the database did not store: ``away`` or ``error``."""
+        self._add(families.STORE_ERRORS, kind)
+
+    def answered(self, api: str, status: int, seconds: float | None) -> None:
+        """Count an HTTP answer; ``seconds`` None: a stream, whose time says nothing."""
+        self._add(families.HTTP_REQUESTS, api, f"{status // 100}xx")
+        if seconds is not None:
+            self._observe(families.HTTP_SECONDS, seconds, api)
+
+    def signed_in(self, result: str) -> None:
+        """Count a sign-in of a browser: ``done`` or ``refused``."""
+        self._add(families.SIGNINS, result)
+
+    def auth_refused(self, reason: str) -> None:
+        """Count a call that was refused for its credentials or its role."""
+        self._add(families.AUTH_REFUSALS, reason)
+
+    def trial_finished(self, state: str) -> None:
+        """Count a trial that has ended."""
+        self._add(families.TRIALS_FINISHED, state)
+
+    def held(self, node: str, project: str, gpu_seconds: float, *, is_busy: bool) -> None:
+        """Count time for which a job held a GPU of this machine."""
+        labels = (node, self.projects.choose(project))
+        self._add(families.GPU_HELD, *labels, amount=gpu_seconds)
+        self._add(families.GPU_BUSY, *labels, amount=gpu_seconds if is_busy else 0.0)
+
+    def otel_dropped(self, signal: str, count: int = 1) -> None:
+        """Count spans that did not reach the collector."""
+        self._add(families.OTEL_DROPPED, signal, amount=count)
+
+    def read(self) -> Iterator[tuple[Family, Samples]]:
+        """Yield a copy of all counters and histograms."""
+        with self._lock:
+            counts = [(family, dict(samples)) for family, samples in self._counts.items()]
+            histograms = [
+                (family, {labels: one.sample() for labels, one in samples.items()})
+                for family, samples in self._histograms.items()
+            ]
+        yield from counts
+        yield from histograms
+
+    def _add(self, family: Family, *labels: str, amount: float = 1.0) -> None:
+        with self._lock:
+            self._counts[family][labels] += amount
+
+    def _observe(self, family: Family, value: float, *labels: str) -> None:
+        with self._lock:
+            by_labels = self._histograms[family]
+            if labels not in by_labels:
+                by_labels[labels] = _Histogram(len(family.buckets))
+            histogram = by_labels[labels]
+            histogram.counts[bisect_left(family.buckets, value)] += 1
+            histogram.total += value
+
+
+#: The families that a process counts; the others are read when the page is asked for.
+COUNTED: Final = (
+    families.HTTP_REQUESTS,
+    families.HTTP_SECONDS,
+    families.SIGNINS,
+    families.AUTH_REFUSALS,
+    families.JOBS_SUBMITTED,
+    families.JOBS_REFUSED,
+    families.JOBS_FINISHED,
+    families.JOB_RESTARTS,
+    families.QUEUE_WAIT,
+    families.JOB_START,
+    families.JOB_RUN,
+    families.SCHEDULING_PASS,
+    families.GANG_PLACED,
+    families.GPU_HELD,
+    families.GPU_BUSY,
+    families.TRIALS_FINISHED,
+    families.STORE_COMMIT,
+    families.STORE_WRITES,
+    families.STORE_ERRORS,
+    families.OTEL_DROPPED,
+)
