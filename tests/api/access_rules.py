@@ -128,6 +128,9 @@ GET    /projects/{project}/jobs/{job}/trials                  viewer
 GET    /projects/{project}/jobs/{job}/trials:curves           viewer
 GET    /projects/{project}/jobs/{job}/study                   viewer
 GET    /projects/{project}/jobs/{job}/study:importances       viewer
+GET    /projects/{project}/jobs/{job}/usage                   viewer
+GET    /projects/{project}/jobs/{job}/scalars                 viewer
+GET    /projects/{project}/progress                           viewer
 GET    /projects/{project}/jobs/{job}/logs                    viewer
 GET    /projects/{project}/jobs/{job}/logs:window             viewer
 GET    /projects/{project}/jobs/{job}/logs:search             viewer

@@ -76,7 +76,7 @@ from trainshed.service.upkeep.housekeeping import (
     Housekeeping,
 )
 from trainshed.service.upkeep.project_bytes import ProjectBytes
-from trainshed.storage.buckets import buckets_of
+from trainshed.storage.buckets import Buckets, buckets_of
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
 from trainshed.store.base import StoreFault
@@ -272,6 +272,7 @@ def build(
             quotas=settings.quotas,
             dry_runs=DryRuns(jobs=jobs, engines=engines, preview=launching.preview),
             pipelines=pipelines,
+            data_buckets=buckets_of(folder),
         )
     )
     http = make_app(
@@ -405,10 +406,14 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     quotas: Sequence[QuotaRule],
     dry_runs: DryRuns,
     pipelines: PipelineService,
+    data_buckets: Buckets,
 ) -> ASGIApp:
     # this import is slow; the server answers Google's clients before it has ended
     from trainshed.api.native.app import native_app  # noqa: PLC0415
     from trainshed.api.native.services import Native  # noqa: PLC0415
+    from trainshed.service.figures.progress import ProgressReader  # noqa: PLC0415
+    from trainshed.service.figures.scalars import ScalarReader  # noqa: PLC0415
+    from trainshed.service.figures.usage import UsageReader  # noqa: PLC0415
     from trainshed.service.jobs.orders import JobOrders  # noqa: PLC0415
     from trainshed.service.nodes.metrics import ServerMetrics  # noqa: PLC0415
     from trainshed.service.texts.forecasts import StartForecasts  # noqa: PLC0415
@@ -416,9 +421,10 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     from trainshed.service.texts.starts import TextStarts  # noqa: PLC0415
 
     starts = StartForecasts(store, quotas, nodes.engines, pipelines.jobs.choose_engine)
+    stories = Stories(store)
     native = Native(
         store=store,
-        stories=Stories(store),
+        stories=stories,
         logs=logs,
         numbered_logs=NumberedLogs(store, logs.job_log),
         metrics=ServerMetrics(store, nodes.gpus_now, nodes.engines).text,
@@ -434,5 +440,8 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
         dry_runs=dry_runs,
         orders=JobOrders(store, pipelines.jobs, pipelines),
         texts=JobTexts(store, pipelines.jobs, pipelines, TextStarts(pipelines.jobs, starts)),
+        usage=UsageReader(stories, attempts.engines),
+        scalars=ScalarReader(stories, attempts.engines, data_buckets),
+        progress=ProgressReader(store, attempts.engines),
     )
     return native_app(native, __version__)

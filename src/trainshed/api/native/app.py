@@ -17,6 +17,7 @@ from trainshed.api.documents import refusal_response
 from trainshed.api.native import models
 from trainshed.api.native.access import audit_router, bucket_token_router, credential_router
 from trainshed.api.native.buckets import bucket_router
+from trainshed.api.native.figures import figure_router
 from trainshed.api.native.fleet import attempt_router, fleet_router
 from trainshed.api.native.jobs import job_router
 from trainshed.api.native.lists import job_list_router, quota_router
@@ -90,6 +91,7 @@ def _make_routers(native: Native, version: str) -> Iterator[APIRouter]:
     yield project_router(native.store)
     yield job_router(native)
     yield study_router(StudyReader(native.stories))
+    yield figure_router(native.usage, native.scalars, native.progress)
     yield order_router(native.orders, native.audit_log)
     yield text_router(native.texts)
     yield log_router(native)

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.auth.access import Access
 from trainshed.service.auth.sign_ins import SignIns
+from trainshed.service.figures.progress import ProgressReader
+from trainshed.service.figures.scalars import ScalarReader
+from trainshed.service.figures.usage import UsageReader
 from trainshed.service.jobs.dry_runs import DryRuns
 from trainshed.service.jobs.orders import JobOrders
 from trainshed.service.jobs.story import Stories
@@ -56,4 +59,7 @@ class Native:
     dry_runs: DryRuns
     orders: JobOrders
     texts: JobTexts
+    usage: UsageReader
+    scalars: ScalarReader
+    progress: ProgressReader
     quotas: Sequence[QuotaRule] = ()

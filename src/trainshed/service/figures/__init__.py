@@ -1,0 +1,1 @@
+"""The figures of jobs over time: use of machines, scalars of trainers, and progress."""
