@@ -22,6 +22,7 @@ from trainshed.store import (
     story,
     studies,
     study_rows,
+    usage,
     work,
 )
 from trainshed.store.database import write_engine
@@ -107,6 +108,7 @@ HOT = {
     "under way": work.HANDING_OVER,
     "engines": work.ENGINES,
     "place": step_rows.PLACE,
+    "jobs whose seats changed": usage.CHANGED,
 }
 #: Tables that are never large: those who live, and what is still to be done.
 SMALL = ("leases", "commands")

@@ -34,6 +34,7 @@ from trainshed.store.steps import Steps
 from trainshed.store.story import Story
 from trainshed.store.studies import StoredStudies
 from trainshed.store.tables import LEASES, MARKS
+from trainshed.store.usage import StoredUsage
 from trainshed.store.work import StoredLeases, Work
 from trainshed.store.writer import HOLDING_MARK
 
@@ -139,6 +140,7 @@ class Store(
     StoredSignIns,
     StoredAuditLog,
     Outcomes,
+    StoredUsage,
 ):
     """The store on one database."""
 

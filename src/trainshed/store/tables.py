@@ -20,6 +20,8 @@ from sqlalchemy import (
     text,
 )
 
+from trainshed.model.time_use import HELD_USES
+
 #: SQLite stores rows in the order of their key only if its type is exactly INTEGER.
 NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 
@@ -329,6 +331,41 @@ CALIBRATIONS = Table(
     *_integers("jobs"),
     *_numbers("update_ns"),
     *_texts("model", "machine_type", "accelerator"),  # copied from the document, for lists
+)
+
+#: The time of attempts by its use, a row for each machine type and day (UTC) of an attempt; the row
+#: outlives its job.  ``gpus``, ``vcpus`` and ``hour_price`` are of all machines of the type.
+ATTEMPT_USAGE = Table(
+    "attempt_usage",
+    METADATA,
+    _uid(),
+    _part("attempt"),
+    _key("machine_type"),
+    _part("day"),  # days since 1970
+    *_texts("project", "creator", "job_id"),
+    *_integers("gpus"),
+    Column("vcpus", Float, nullable=False),
+    *_numbers("placed_ns"),
+    *_numbers("end_ns", null=True),  # null: the attempt has not ended
+    *(Column(f"{use}_s", Float, nullable=False) for use in HELD_USES),
+    Column("energy_j", Float),  # null: not measured
+    Column("hour_price", Float),  # of all machines of this type; null: the type has no price
+    *_texts("currency", "price_source", "price_date"),
+    *_numbers("update_ns"),
+    Index("attempt_usage_by_day", "day"),
+    Index("attempt_usage_of_project", "project", "day"),
+)
+
+#: Seconds of GPUs by state; a row for each day (UTC), node and type.
+GPU_DAYS = Table(
+    "gpu_days",
+    METADATA,
+    _part("day"),
+    _key("engine"),
+    _key("node"),
+    _key("gpu_type"),
+    _key("state"),
+    Column("seconds", Float, nullable=False),
 )
 
 TRIALS: Final = Table(

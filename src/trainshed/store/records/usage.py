@@ -1,0 +1,46 @@
+"""Records of the use of machines: the time of attempts by day, and sums of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRow:
+    """The time of all machines of one type in an attempt on one day."""
+
+    attempt: int
+    machine_type: str
+    day: int
+    """Days since 1970, in UTC."""
+    gpus: int
+    """Of all machines of this type, as ``vcpus``."""
+    vcpus: float
+    placed_ns: int
+    end_ns: int | None
+    """None: the attempt has not ended."""
+    seconds: Mapping[str, float]
+    """By use (``model.time_use.HELD_USES``); uses that are absent have none."""
+    energy_j: float | None
+    """None: not measured."""
+    hour_price: float | None
+    """The price of an hour of all machines of this type; None without a price."""
+    currency: str = ""
+    price_source: str = ""
+    price_date: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSum:
+    """The sum of rows with one key, size and price."""
+
+    key: str | int
+    """The project, user, machine type or day by which rows were added."""
+    machine_type: str
+    gpus: int
+    vcpus: float
+    hour_price: float | None
+    currency: str
+    price_source: str
+    price_date: str
+    seconds: Mapping[str, float]
+    energy_j: float | None

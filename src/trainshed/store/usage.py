@@ -1,0 +1,217 @@
+"""Stores the time of attempts by its use, and the seconds of GPUs by their state.
+
+All rows of a job are replaced in one transaction with the mark up to which jobs were read, so that
+a killed server loses nothing and counts nothing twice.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Select, Text, bindparam, delete, func, select
+from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
+
+from trainshed.model.time_use import HELD_USES
+from trainshed.store import codec
+from trainshed.store.bulk import add_rows, given
+from trainshed.store.database import Database
+from trainshed.store.records.jobs import JobRecord
+from trainshed.store.records.usage import UsageRow, UsageSum
+from trainshed.store.tables import ATTEMPT_USAGE, GPU_DAYS, JOBS, MARKS
+from trainshed.store.writer import Transaction
+
+#: The mark of the last job whose time was stored after its seats changed.
+USAGE_MARK: Final = "usage"
+#: The keys that rows are added by.
+KEYS: Final = {
+    "project": ATTEMPT_USAGE.c.project,
+    "user": ATTEMPT_USAGE.c.creator,
+    "type": ATTEMPT_USAGE.c.machine_type,
+    "day": ATTEMPT_USAGE.c.day,
+}
+_SECONDS: Final = [ATTEMPT_USAGE.c[f"{use}_s"] for use in HELD_USES]
+_SHAPE: Final = (
+    ATTEMPT_USAGE.c.machine_type,
+    ATTEMPT_USAGE.c.gpus,
+    ATTEMPT_USAGE.c.vcpus,
+    ATTEMPT_USAGE.c.hour_price,
+    ATTEMPT_USAGE.c.currency,
+    ATTEMPT_USAGE.c.price_source,
+    ATTEMPT_USAGE.c.price_date,
+)
+_MARK: Final = select(MARKS.c.value).where(MARKS.c.name == USAGE_MARK)
+CHANGED: Final = (
+    select(JOBS.c.changed, JOBS.c.uid)
+    .where(JOBS.c.changed > bindparam("after"))
+    .order_by(JOBS.c.changed)
+    .limit(bindparam("most"))
+)
+_OF_JOB: Final = ATTEMPT_USAGE.c.uid == bindparam("of_uid")
+_DROP: Final = delete(ATTEMPT_USAGE).where(_OF_JOB)
+_DROP_OLD: Final = delete(ATTEMPT_USAGE).where(ATTEMPT_USAGE.c.day < bindparam("before_day"))
+_DROP_OLD_DAYS: Final = delete(GPU_DAYS).where(GPU_DAYS.c.day < bindparam("before_day"))
+_UPDATED: Final = select(func.max(ATTEMPT_USAGE.c.update_ns)).where(_OF_JOB)
+_new = insert(MARKS)
+_SET_MARK: Final = _new.on_conflict_do_update(
+    index_elements=["name"],
+    set_={"value": _new.excluded.value},
+    where=MARKS.c.value < _new.excluded.value,
+)
+_day = insert(GPU_DAYS)
+_ADD_SECONDS: Final = _day.on_conflict_do_update(
+    index_elements=["day", "engine", "node", "gpu_type", "state"],
+    set_={"seconds": GPU_DAYS.c.seconds + _day.excluded.seconds},
+)
+_STATES: Final = (
+    select(GPU_DAYS.c.state, func.sum(GPU_DAYS.c.seconds))
+    .where(GPU_DAYS.c.day >= bindparam("since_day"), GPU_DAYS.c.day < bindparam("until_day"))
+    .group_by(GPU_DAYS.c.state)
+)
+_VISIBLE: Final = given("visible", project=Text)
+
+#: The day, engine, node, type and state of some seconds of GPUs.
+GpuDayKey = tuple[int, str, str, str, str]
+
+
+class StoredUsage:
+    """Reads and writes the time of attempts and of GPUs."""
+
+    _db: Database
+
+    def changed_jobs(self, limit: int) -> Sequence[tuple[int, int]]:
+        """Return (mark, uid) of jobs whose seats changed since ``write_usage``, oldest first."""
+        after = self._db.column(_MARK)
+        rows = self._db.rows(CHANGED, after=after[0] if after else 0, most=limit)
+        return [(row.changed, row.uid) for row in rows]
+
+    def usage_update_ns(self, uid: int) -> int | None:
+        """Return when the rows of a job were last written; None without rows."""
+        newest: int | None = self._db.column(_UPDATED, of_uid=uid)[0]
+        return newest
+
+    def write_usage(
+        self, job: JobRecord | None, rows: Sequence[UsageRow], mark: int | None = None
+    ) -> None:
+        """Replace all rows of a job, and note that jobs up to ``mark`` were read.
+
+        Without a job only the mark is noted.
+        """
+
+        def put(tx: Transaction) -> None:
+            if job is not None:
+                tx.connection.execute(_DROP, {"of_uid": job.uid})
+                add_rows(tx, ATTEMPT_USAGE, [_values(job, row, tx.now_ns) for row in rows])
+            if mark is not None:
+                tx.connection.execute(_SET_MARK, {"name": USAGE_MARK, "value": mark})
+
+        self._db.write(put)
+
+    def usage_rows(self, uid: int) -> Sequence[UsageRow]:
+        """Return the rows of a job, also after the job was deleted."""
+        query = select(ATTEMPT_USAGE).where(_OF_JOB)
+        key = (ATTEMPT_USAGE.c.attempt, ATTEMPT_USAGE.c.machine_type, ATTEMPT_USAGE.c.day)
+        return [_usage_row(row) for row in self._db.rows(query.order_by(*key), of_uid=uid)]
+
+    def usage_sums(
+        self, by: str, *, since_day: int, until_day: int, projects: Collection[str] | None
+    ) -> Sequence[UsageSum]:
+        """Return sums by one of ``KEYS`` from a day until before another.
+
+        ``projects`` are those that the caller may see; None: all.
+        """
+        sums = [func.sum(column).label(column.name) for column in _SECONDS]
+        key = KEYS[by].label("key")
+        query = select(
+            key, *_SHAPE, *sums, func.sum(ATTEMPT_USAGE.c.energy_j).label("energy_j")
+        ).group_by(KEYS[by], *_SHAPE)
+        rows = self._db.rows(_within(query, projects), **_bounds(since_day, until_day, projects))
+        return [_usage_sum(row) for row in rows]
+
+    def usage_jobs(
+        self, by: str, *, since_day: int, until_day: int, projects: Collection[str] | None
+    ) -> Mapping[str | int, int]:
+        """Return the number of jobs by the same keys."""
+        query = select(KEYS[by], func.count(ATTEMPT_USAGE.c.uid.distinct())).group_by(KEYS[by])
+        rows = self._db.rows(_within(query, projects), **_bounds(since_day, until_day, projects))
+        return {row[0]: row[1] for row in rows}
+
+    def add_gpu_seconds(self, seconds: Mapping[GpuDayKey, float]) -> None:
+        """Add seconds of GPUs to their days."""
+        names = ("day", "engine", "node", "gpu_type", "state")
+        values = [
+            {**dict(zip(names, key, strict=True)), "seconds": added_s}
+            for key, added_s in seconds.items()
+        ]
+
+        def put(tx: Transaction) -> None:
+            for row in values:
+                tx.connection.execute(_ADD_SECONDS, row)
+
+        if values:
+            self._db.write(put)
+
+    def gpu_seconds(self, *, since_day: int, until_day: int) -> Mapping[str, float]:
+        """Return the seconds of all GPUs by state, from a day until before another."""
+        rows = self._db.rows(_STATES, since_day=since_day, until_day=until_day)
+        return dict(rows)
+
+    def drop_usage(self, before_day: int) -> None:
+        """Delete the rows of days before a day."""
+
+        def drop(tx: Transaction) -> None:
+            for statement in (_DROP_OLD, _DROP_OLD_DAYS):
+                tx.connection.execute(statement, {"before_day": before_day})
+
+        self._db.write(drop)
+
+
+def _within(query: Select[Any], projects: Collection[str] | None) -> Select[Any]:
+    day = ATTEMPT_USAGE.c.day
+    query = query.where(day >= bindparam("since_day"), day < bindparam("until_day"))
+    if projects is None:
+        return query
+    return query.where(ATTEMPT_USAGE.c.project.in_(select(_VISIBLE.c.project)))
+
+
+def _bounds(since_day: int, until_day: int, projects: Collection[str] | None) -> dict[str, Any]:
+    bounds: dict[str, Any] = {"since_day": since_day, "until_day": until_day}
+    if projects is not None:
+        bounds["visible"] = json.dumps([[codec.plain(project)] for project in projects])
+    return bounds
+
+
+def _values(job: JobRecord, row: UsageRow, now_ns: int) -> dict[str, Any]:
+    return {
+        "uid": job.uid,
+        "attempt": row.attempt,
+        "machine_type": codec.plain(row.machine_type),
+        "day": row.day,
+        "project": codec.plain(job.job.project),
+        "creator": codec.plain(job.creator),
+        "job_id": codec.plain(job.job.job_id),
+        "gpus": row.gpus,
+        "vcpus": row.vcpus,
+        "placed_ns": row.placed_ns,
+        "end_ns": row.end_ns,
+        **{f"{use}_s": row.seconds.get(use, 0.0) for use in HELD_USES},
+        "energy_j": row.energy_j,
+        "hour_price": row.hour_price,
+        "currency": codec.plain(row.currency),
+        "price_source": codec.plain(row.price_source),
+        "price_date": row.price_date,
+        "update_ns": now_ns,
+    }
+
+
+def _seconds(row: Any) -> dict[str, float]:
+    return {use: value for use in HELD_USES if (value := getattr(row, f"{use}_s"))}
+
+
+def _usage_row(row: Any) -> UsageRow:
+    names = [name for name in UsageRow.__slots__ if name != "seconds"]
+    return UsageRow(seconds=_seconds(row), **{name: getattr(row, name) for name in names})
+
+
+def _usage_sum(row: Any) -> UsageSum:
+    names = [name for name in UsageSum.__slots__ if name != "seconds"]
+    return UsageSum(seconds=_seconds(row), **{name: getattr(row, name) for name in names})

@@ -1,0 +1,134 @@
+"""The store's contract: the time of attempts is counted once, and outlives their jobs."""
+
+from typing import Any, Final
+
+import pytest
+
+from store.builders import PROJECT, HandClock, add, go, place, read
+from trainshed.model.status import JobState
+from trainshed.store import codec
+from trainshed.store.opening import Store
+from trainshed.store.records.usage import UsageRow
+
+DAY = 20_778
+ALL: Final[dict[str, Any]] = {"since_day": DAY - 30, "until_day": DAY + 30, "projects": None}
+
+
+def row(day: int = DAY, **changes: Any) -> UsageRow:
+    values: dict[str, Any] = {
+        "attempt": 1,
+        "machine_type": "a2-highgpu-1g",
+        "gpus": 2,
+        "vcpus": 24.0,
+        "placed_ns": 1,
+        "end_ns": 2,
+        "seconds": {"productive": 60.0, "starting": 4.0},
+        "energy_j": 7.0,
+        "hour_price": 3.0,
+        "currency": "USD",
+        "price_source": "list",
+        "price_date": "2026-07-30",
+    }
+    return UsageRow(day=day, **{**values, **changes})
+
+
+def ran(store: Store, **fields: Any) -> int:
+    uid = int(add(store, **fields).uid)
+    place(store, uid)
+    go(store, uid, JobState.RUNNING)
+    go(store, uid, JobState.SUCCEEDED)
+    return uid
+
+
+class TestUsage:
+    """What is asked of it."""
+
+    def test_jobs_whose_seats_changed_are_read_once(self, store: Store) -> None:
+        add(store, job_id="waits")
+        first, second = ran(store, job_id="a"), ran(store, job_id="b")
+        changed = store.changed_jobs(9)
+        assert [uid for _, uid in changed] == [first, second]
+        assert [uid for _, uid in store.changed_jobs(1)] == [first]
+        store.write_usage(read(store, first), [row()], changed[0][0])
+        assert [uid for _, uid in store.changed_jobs(9)] == [second]
+        store.write_usage(None, (), changed[1][0])
+        assert not store.changed_jobs(9)
+        store.write_usage(None, (), changed[0][0])
+        assert not store.changed_jobs(9), "an older mark, of another server, changes nothing"
+
+    def test_rows_are_replaced_whole(self, store: Store, clock: HandClock) -> None:
+        uid = ran(store)
+        assert store.usage_update_ns(uid) is None
+        store.write_usage(read(store, uid), [row(), row(DAY + 1)])
+        store.write_usage(read(store, uid), [row(energy_j=None, hour_price=None)])
+        assert store.usage_rows(uid) == [row(energy_j=None, hour_price=None)]
+        assert store.usage_update_ns(uid) == clock()
+
+    def test_rows_outlive_their_job(self, store: Store, clock: HandClock) -> None:
+        uid = ran(store)
+        store.write_usage(read(store, uid), [row()])
+        clock.forward(60)
+        store.forget([uid])
+        assert store.job_by_uid(uid) is None
+        assert store.usage_rows(uid) == [row()]
+        [usage] = store.usage_sums("project", **ALL)
+        assert (usage.key, usage.seconds) == (PROJECT, {"productive": 60.0, "starting": 4.0})
+
+    @pytest.mark.parametrize(
+        ("by", "keys"),
+        [
+            ("project", ["census", "taxi"]),
+            ("user", ["ada", "bob"]),
+            ("type", ["a2-highgpu-1g"]),
+            ("day", [DAY, DAY + 1]),
+        ],
+    )
+    def test_sums_have_one_key(self, store: Store, by: str, keys: list[object]) -> None:
+        first = ran(store, job_id="a")
+        second = ran(store, job_id="b", project="taxi", creator="bob")
+        store.write_usage(read(store, first), [row(), row(DAY + 1)])
+        store.write_usage(read(store, second), [row()])
+        sums = store.usage_sums(by, **ALL)
+        assert sorted(usage.key for usage in sums) == keys
+        assert sum(usage.seconds["productive"] for usage in sums) == 180.0
+        jobs = store.usage_jobs(by, **ALL)
+        assert sorted(jobs) == keys
+        assert max(jobs.values()) == (2 if by in {"type", "day"} else 1)
+        visible = {**ALL, "projects": ["taxi", "others"]}
+        assert [usage.energy_j for usage in store.usage_sums(by, **visible)] == [7.0]
+        tomorrow = {**ALL, "since_day": DAY + 1}
+        assert sum(store.usage_jobs(by, **tomorrow).values()) == 1
+        assert not store.usage_sums(by, **{**ALL, "projects": []})
+
+    def test_sums_of_two_prices_or_sizes_stay_apart(self, store: Store) -> None:
+        uid = ran(store)
+        rows = [row(), row(DAY + 1, currency="EUR"), row(DAY + 2, hour_price=None, energy_j=None)]
+        store.write_usage(read(store, uid), rows)
+        sums = store.usage_sums("project", **ALL)
+        assert {(usage.currency, usage.hour_price, usage.energy_j) for usage in sums} == {
+            ("USD", 3.0, 7.0),
+            ("EUR", 3.0, 7.0),
+            ("USD", None, None),
+        }
+
+    def test_seconds_of_gpus_are_added_to_their_day(self, store: Store) -> None:
+        key = (DAY, "local", "n1", "NVIDIA_TESLA_T4", "free")
+        store.add_gpu_seconds({key: 10.0, (DAY, "local", "n1", "NVIDIA_TESLA_T4", "held"): 4.0})
+        store.add_gpu_seconds({key: 5.0, (DAY + 1, "local", "n1", "NVIDIA_TESLA_T4", "free"): 1.0})
+        store.add_gpu_seconds({})
+        bounds = {"since_day": DAY, "until_day": DAY + 1}
+        assert store.gpu_seconds(**bounds) == {"free": 15.0, "held": 4.0}
+
+    def test_old_days_are_dropped(self, store: Store) -> None:
+        uid = ran(store)
+        store.write_usage(read(store, uid), [row(), row(DAY + 1)])
+        store.add_gpu_seconds({(DAY, "local", "n1", "T4", "free"): 1.0})
+        store.drop_usage(DAY + 1)
+        assert [kept.day for kept in store.usage_rows(uid)] == [DAY + 1]
+        assert not store.gpu_seconds(since_day=0, until_day=DAY + 9)
+
+    def test_texts_that_no_database_stores_are_replaced(self, store: Store) -> None:
+        uid = ran(store, creator="a\x00\ud800")
+        store.write_usage(read(store, uid), [row(machine_type="t\x00")])
+        [usage] = store.usage_sums("user", **ALL)
+        assert usage.key == codec.plain("a\x00\ud800")
