@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 from trainshed.engines.base import Endpoint, EngineFinding, JobListeners
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.gpus import GpuSample, NodeGpu
+from trainshed.model.usage import UsageLine
 
 
 @runtime_checkable
@@ -104,6 +105,18 @@ class SupportsSentTexts(Protocol):
         """Return the texts that ``launch`` has sent, by name.
 
         Empty: ``launch`` has sent none, or they were removed.  Raises OSError.
+        """
+
+
+@runtime_checkable
+class SupportsUsage(Protocol):
+    """Measures the usage of replicas and GPUs while an attempt runs, and stores it."""
+
+    def read_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+        """Return the usage of an attempt so far, in the order of the times of the lines.
+
+        Empty: nothing was measured, or the attempt is unknown.  The lines are at most 64 MiB of
+        JSON.  Raises OSError if they cannot be read now.
         """
 
 

@@ -35,6 +35,7 @@ from trainshed.model.launch_plan import Address, LaunchPlan
 from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Claim, Node, Seat, SeatsOrClaim
 from trainshed.model.stopping import StopOrder, StopReason
+from trainshed.model.usage import UsageLine
 from trainshed.testing.fake_attempt import FakeAttempt, Script, lost_by, never_started
 
 __all__ = ["FakeEngine", "Script"]
@@ -108,6 +109,8 @@ class FakeEngine:
         """While True the engine reports UNKNOWN, and refuses launches and stops."""
         self.launch_s = 0.0
         """Seconds that a launch takes."""
+        self.usage: defaultdict[AttemptKey, list[UsageLine]] = defaultdict(list)
+        """The lines that ``read_usage`` returns, by attempt."""
         self.leftovers: set[AttemptKey] = set()
         """Attempts with a living process without a supervisor."""
         self.queue_max: int | None = None
@@ -220,6 +223,12 @@ class FakeEngine:
                 return Measured(mark=after)
             return attempt.measured(self._monotonic(), after)
 
+    def read_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+        """Return the lines in ``usage``.  Raises ConnectionError."""
+        self._reach()
+        with self._lock:
+            return tuple(self.usage.get(key, ()))
+
     def list_attempts(self) -> Sequence[ListedAttempt]:
         """Return every launched attempt, and leftovers of a test.  Raises ConnectionError."""
         self._reach()
@@ -247,6 +256,7 @@ class FakeEngine:
                 self._world.attempts.pop(key, None)
                 self._world.gone.pop(key, None)
                 self._world.stopped.discard(key)
+                self.usage.pop(key, None)
             return True
 
     def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:

@@ -34,6 +34,7 @@ from trainshed.engines.kubernetes.watched_cluster import WatchedCluster
 from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.supervise.record.observe import measured
+from trainshed.engines.supervise.record.usage_file import read_usage
 from trainshed.engines.warden import marks
 from trainshed.model.attempt import AttemptKey, Loss, Measured, Observation, Phase
 from trainshed.model.explanation import Explanation
@@ -42,6 +43,7 @@ from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Claim, Node, SeatsOrClaim
 from trainshed.model.stopping import StopOrder
+from trainshed.model.usage import UsageLine
 
 _FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
 _LAUNCHES: Final = 4
@@ -192,6 +194,10 @@ class KubernetesEngine:
     def measured(self, key: AttemptKey, after: int) -> Measured:
         """Read the reports that an attempt's launcher has written.  Raises OSError."""
         return measured(self._spool.folder(key), after)
+
+    def read_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+        """Read what an attempt's launcher has measured.  Raises OSError."""
+        return read_usage(self._spool.folder(key))
 
     def list_attempts(self) -> Sequence[ListedAttempt]:
         """List all attempts with a folder in the spool, or with objects of this installation."""

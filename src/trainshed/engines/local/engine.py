@@ -65,6 +65,7 @@ from trainshed.engines.supervise.record.folder import AttemptFolder, Order
 from trainshed.engines.supervise.record.observe import measured
 from trainshed.engines.supervise.record.sent import sent
 from trainshed.engines.supervise.record.spec import HangRule, LogRule
+from trainshed.engines.supervise.record.usage_file import read_usage
 from trainshed.files.trees import remove_tree
 from trainshed.model.attempt import AttemptKey, Measured, Observation
 from trainshed.model.codec import encode
@@ -74,6 +75,7 @@ from trainshed.model.log_line import SERVICE_TASK
 from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Claim, FleetPolicy, Node, SeatsOrClaim
 from trainshed.model.stopping import StopOrder
+from trainshed.model.usage import UsageLine
 
 _LOG = logging.getLogger(__name__)
 
@@ -225,6 +227,10 @@ class LocalEngine:
     def measured(self, key: AttemptKey, after: int) -> Measured:
         """Return the reports that an attempt's supervisor has written.  Raises OSError."""
         return measured(self._folder(key), after)
+
+    def read_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+        """Read what an attempt's supervisor has measured.  Raises OSError."""
+        return read_usage(self._folder(key))
 
     def list_attempts(self) -> Sequence[ListedAttempt]:
         """List the attempts that have a folder, or a process with their mark."""

@@ -41,6 +41,7 @@ from trainshed.engines.slurm.submit import Submitter
 from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.supervise.record.observe import measured
+from trainshed.engines.supervise.record.usage_file import read_usage
 from trainshed.engines.warden import archive, marks
 from trainshed.model.attempt import AttemptKey, Loss, Measured, Observation, Phase
 from trainshed.model.explanation import Explanation
@@ -49,6 +50,7 @@ from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Claim, Node, SeatsOrClaim
 from trainshed.model.stopping import StopOrder
+from trainshed.model.usage import UsageLine
 
 _FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
 #: A launch waits for the disk of the spool and for sbatch most of its time.
@@ -208,6 +210,10 @@ class SlurmEngine:
     def measured(self, key: AttemptKey, after: int) -> Measured:
         """Read the reports that an attempt's launcher has written.  Raises OSError."""
         return measured(self._spool.folder(key), after)
+
+    def read_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+        """Read what an attempt's launcher has measured.  Raises OSError."""
+        return read_usage(self._spool.folder(key))
 
     def list_attempts(self) -> Sequence[ListedAttempt]:
         """List all attempts with a folder in the spool or a job of this installation in Slurm."""

@@ -136,6 +136,10 @@ class AttemptFolder:
     """The reports of a trial, in the order of their arrival."""
     search_note = _Name("reports-found.json")
     """A sentence for people: where the supervisor looked for reports and what it found."""
+    usage = _Name("usage.jsonl")
+    """The newest lines on the usage of the replicas and their GPUs (``model.usage``)."""
+    packed_usage = _Name("usage.jsonl.gz")
+    """The earlier lines on the usage."""
     reduction = _Name("progress/reduction.json")
     """The report of the worker of rank 0 on the job's exchanges of gradients."""
 
