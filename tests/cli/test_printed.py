@@ -21,7 +21,7 @@ from trainshed.cli.terminal import paint, table, write
 from trainshed.client.faults import ServerRefusal
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.roles import Role
-from trainshed.observability import VisibleFormatter, log_to_stderr
+from trainshed.observability.logs import VisibleFormatter, log_to_stderr
 
 SOURCE = Path(trainshed.__file__).parent
 ROOMS = [*(SOURCE / "cli").rglob("*.py"), *(SOURCE / "workbench").rglob("*.py")]

@@ -25,7 +25,7 @@ from trainshed.config import Settings, load_settings
 from trainshed.engines.processes.heap import share_one_heap
 from trainshed.files.server_files import RunningServer, forget_running, note_database, write_running
 from trainshed.model.faults import EngineFault, UsageFault
-from trainshed.observability import log_to_stderr
+from trainshed.observability.logs import log_to_stderr
 from trainshed.service.auth.certificates import ServerTls
 from trainshed.service.auth.given_certificates import GivenTls
 from trainshed.service.auth.tokens import FirstToken, first_token
