@@ -83,6 +83,34 @@ def test_memory_shared_by_many_processes_counts_once():
     assert twice.largest_bytes < 2 * alone.largest_bytes
 
 
+@every_source
+def test_what_a_replica_writes_and_its_threads_are_counted(strategy, mark, tmp_path):
+    code = (
+        f"import os, threading, time\nfile = os.open({str(tmp_path / 'file')!r}, 65)\n"
+        "os.write(file, b'x' * (4 << 20))\nos.fsync(file)\n"
+        "threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "os.write(1, b'ready\\n')\ntime.sleep(600)"
+    )
+    with owned(mark, code, SLEEPER, allow=[strategy]) as owner:
+        first, second = owner.ask("usage", 0), owner.ask("usage", 1)
+    assert (first["tasks"], second["tasks"]) == (2, 1)
+    if first["written_bytes"] is None:
+        pytest.skip("this kernel counts no bytes; run it on Linux with /proc/PID/io")
+    assert 0 <= second["written_bytes"] < 1 * MIB
+    assert first["read_bytes"] >= 0
+
+
+def test_the_bytes_of_all_devices_of_a_box_count(tmp_path):
+    (tmp_path / "io.stat").write_text(
+        "8:0 rbytes=5 wbytes=7 rios=1 wios=1 dbytes=0 dios=0\n259:1 rbytes=50 wbytes=70 rios=1\n"
+    )
+    assert limits.io_bytes({"": str(tmp_path)}) == (55, 77)
+    (tmp_path / "io.stat").write_text("8:0 rbytes=many\n")
+    assert limits.io_bytes({"": str(tmp_path)}) is None
+    assert limits.io_bytes({"": str(tmp_path / "absent")}) is None
+    assert limits.io_bytes({"freezer": str(tmp_path)}) is None
+
+
 def test_processes_that_are_gone_use_nothing():
     assert limits.sample([]) is None
     assert limits.sample([2**22 + 1]) is None
@@ -95,5 +123,7 @@ def test_no_time_at_all_is_known_too(monkeypatch):
     idle = open_process_tree("idle", 1, allow=[SWEEP])
     assert idle.usage(0).cpu_ns is None
     idle.add_replica(0, os.getpid())
-    monkeypatch.setattr(limits, "sample", lambda _: limits.Sample(0, 1, 2))
-    assert idle.usage(0)[:3] == (0, 1, 2)
+    monkeypatch.setattr(limits, "sample", lambda _: limits.Sample(0, 1, 2, (3, 4), 5))
+    usage = idle.usage(0)
+    assert usage[:3] == (0, 1, 2)
+    assert usage[-3:] == (3, 4, 5)

@@ -28,6 +28,8 @@ UNIFIED: Final = ""
 FREEZER: Final = "freezer"
 
 PIDS: Final = "pids"
+#: Controllers without which usage is measured process by process.
+_COUNTING: Final = ("io", PIDS)
 
 _WORDS: Final = {"memory": "memory", "cpu": "CPU"}
 
@@ -120,6 +122,8 @@ class _Maker:
             self._unmake(UNIFIED)
             return ()
         covered = [name for name in offered if _enable_controller(box.path, name)]
+        for name in {*_COUNTING}.difference(covered).intersection(_read_enabled(home)):
+            _enable_controller(box.path, name)
         for index, limits in enumerate(self._limits):
             self._apply(UNIFIED, index, settings_v2(limits, covered))
         return covered

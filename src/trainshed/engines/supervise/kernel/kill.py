@@ -102,6 +102,11 @@ class ProcessTree:
         return self._cgroups.remarks
 
     @property
+    def has_boxes(self) -> bool:
+        """Whether boxes list the processes of replicas; otherwise a search finds them."""
+        return bool(self._cgroups.boxes)
+
+    @property
     def places(self) -> dict[str, Any]:
         """The paths of the boxes; ``end_leftovers`` needs them if this process is killed."""
         return {"boxes": [box.path for box in self._cgroups.boxes.values()]}
@@ -163,12 +168,15 @@ class ProcessTree:
         in_use = limits.memory_bytes(leaves)
         peak = limits.peak_bytes(leaves)
         cpu_ns = limits.cpu_ns(leaves)
+        io_bytes, tasks = limits.io_bytes(leaves), limits.tasks(leaves)
         peaks = self._peaks[index]
-        if in_use is None or cpu_ns is None:
+        if None in {in_use, cpu_ns, io_bytes, tasks}:
             sample = limits.sample(self._list_members(index))
             if sample is not None:
                 peaks.add(sample.cpu_ns, max(sample.memory_bytes, sample.largest_bytes))
                 in_use = sample.memory_bytes if in_use is None else in_use
+                io_bytes = sample.io_bytes if io_bytes is None else io_bytes
+                tasks = sample.tasks if tasks is None else tasks
         return Usage(
             cpu_ns=peaks.cpu_ns if cpu_ns is None else cpu_ns,
             memory_bytes=in_use,
@@ -176,6 +184,9 @@ class ProcessTree:
             oom_kills=limits.oom_kills(leaves),
             refused_forks=limits.refused_forks(leaves),
             machine_oom_kills=peaks.machine_oom_kills,
+            read_bytes=None if io_bytes is None else io_bytes[0],
+            written_bytes=None if io_bytes is None else io_bytes[1],
+            tasks=tasks,
         )
 
     def remove(self) -> None:
