@@ -81,6 +81,7 @@ class Healthy(FakeLibrary):
         super().__init__()
         self.answers = {
             "nvmlDeviceGetPowerUsage": 312_500,
+            "nvmlDeviceGetTotalEnergyConsumption": 7_000_000_500,
             "nvmlDeviceGetTemperature": 61,
             "nvmlDeviceGetTotalEccErrors": 0,
             "nvmlDeviceGetCurrentClocksEventReasons": 0,
@@ -91,6 +92,7 @@ class Healthy(FakeLibrary):
         self.refused = {}
         self.xids = queue.SimpleQueue()
         self.is_hearing = False
+        self.hang = lambda: None
 
     def refuse(self, code, *names):
         """Answer these functions with an error."""
@@ -120,7 +122,7 @@ class Healthy(FakeLibrary):
 
     def nvmlDeviceGetMemoryInfo(self, _handle, memory):  # noqa: N802
         memory._obj.total, memory._obj.used = 80 << 30, 7 << 30
-        return 0
+        return self.refused.get("nvmlDeviceGetMemoryInfo", 0)
 
     def nvmlDeviceGetMemoryInfo_v2(self, _handle, memory):  # noqa: N802
         memory._obj.total, memory._obj.used = 80 << 30, 6 << 30
@@ -131,6 +133,7 @@ class Healthy(FakeLibrary):
         return 0
 
     def nvmlDeviceGetUtilizationRates(self, _handle, rates):  # noqa: N802
+        self.hang()
         rates._obj.gpu = self.use
         return self.refused.get("nvmlDeviceGetUtilizationRates", 0)
 

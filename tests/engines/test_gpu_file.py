@@ -2,7 +2,7 @@
 
 import json
 import math
-import os
+from pathlib import Path
 
 import pytest
 
@@ -20,16 +20,15 @@ def path(tmp_path):
 
 
 def put(path, document):
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(document if isinstance(document, str) else json.dumps(document))
+    text = document if isinstance(document, str) else json.dumps(document)
+    Path(path).write_text(text, encoding="utf-8")
 
 
 def test_what_was_written_is_read_and_what_is_not_measured_is_absent(path):
     gpus = {"GPU-1": FIGURES, "MIG-1": GpuFigures(memory=5.0)}
     gpu_file.write_gpu_file(path, NOW, gpus)
     assert gpu_file.read_gpu_file(path, NOW + 1) == (NOW, gpus)
-    with open(path, encoding="utf-8") as file:
-        assert json.load(file)["gpus"]["MIG-1"] == {"memory": 5.0}
+    assert json.loads(Path(path).read_text())["gpus"]["MIG-1"] == {"memory": 5.0}
 
 
 @pytest.mark.parametrize("seconds", [31.0, 3600.0, -31.0])
@@ -62,7 +61,7 @@ def test_a_figure_that_no_gpu_has_is_not_measured(name, value, path):
 
 def test_a_link_is_not_followed(path, tmp_path):
     gpu_file.write_gpu_file(f"{tmp_path}/other", NOW, {"GPU-1": FIGURES})
-    os.symlink(f"{tmp_path}/other", path)
+    Path(path).symlink_to(tmp_path / "other")
     assert gpu_file.read_gpu_file(path, NOW) is None
 
 

@@ -2,7 +2,9 @@
 
 import logging
 import threading
+import time
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pynvml
@@ -10,12 +12,13 @@ import pytest
 
 from engines.nvml_library import LOST, NOT_SUPPORTED, Healthy, drive
 from engines.support import wait_until
-from trainshed.engines.local.devices import find, nvml
+from trainshed.engines.local.devices import find, nvml, readings
 from trainshed.engines.local.devices import sampler as sampling
 from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.local.devices.inventory import Inventory
 from trainshed.engines.local.devices.sampler import Sampler
 from trainshed.engines.local.devices.xids import CLOSING, LOGGED
+from trainshed.engines.supervise.record import gpu_file
 
 __all__ = ["drive"]
 
@@ -24,6 +27,7 @@ PART = GpuDevice(uuid="MIG-1", name="", gpu_uuid="GPU-1234")
 #: Every function of the library that is asked for a figure.
 FIGURES = (
     "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPowerUsage",
+    "nvmlDeviceGetTotalEnergyConsumption",
     "nvmlDeviceGetTemperature", "nvmlDeviceGetTotalEccErrors",
     "nvmlDeviceGetCurrentClocksEventReasons",
 )  # fmt: skip
@@ -67,6 +71,7 @@ def test_a_gpu_is_read_while_somebody_listens_and_the_driver_is_closed_after(lib
     reading = first(sampler)
     assert (reading.used_bytes, reading.use, reading.use_minute) == (6 << 30, 0.4, 0.4)
     assert (reading.power_w, reading.temperature_c, reading.ecc_errors) == (312.5, 61, 0)
+    assert (reading.energy_j, reading.is_energy_summed) == (7_000_000.5, False)
     assert reading.throttled == ("sw power cap", "hw thermal slowdown")
     assert sampler.driver == "580.65.06"
     assert sampler.problem(GPU) == ""
@@ -91,12 +96,70 @@ def test_what_a_card_does_not_measure_is_unknown_and_the_rest_is_there(library, 
         reading.use,
         reading.use_minute,
         reading.power_w,
+        reading.energy_j,
         reading.ecc_errors,
         reading.throttled,
     )
-    assert unknown == (None,) * 5
+    assert unknown == (None,) * 6
     assert reading.used_bytes == 7 << 30  # the older function tells what the newer refuses
     assert sampler.problem(GPU) == ""
+
+
+def test_supervisors_read_the_figures_from_a_file_also_of_a_gpu_that_was_lost(
+    library, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(sampling, "EVERY_S", 0.01)
+    file = tmp_path / "node_gpus.json"
+
+    def figures():
+        report = gpu_file.read_gpu_file(str(file), time.time())
+        return report and report.gpus[GPU.uuid]
+
+    with closing(Sampler(pause_s=0.01, file=file)) as sampler:
+        sampler.start()
+        wait_until(lambda: (now := figures()) and now.use == 0.4, "there are figures")
+        assert figures() == (0.4, float(6 << 30), 312.5, 61.0, 7_000_000.5)
+        assert sampler.recent(GPU.uuid)
+        library.refuse(LOST, *FIGURES, "nvmlDeviceGetMemoryInfo")
+        wait_until(lambda: figures() == (None,) * 5, "its figures end")
+
+
+@pytest.mark.usefixtures("library")
+def test_a_disk_that_is_full_is_told_once_and_sampling_goes_on(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(sampling, "EVERY_S", 0.01)
+    file = tmp_path / "missing" / "node_gpus.json"
+    with closing(Sampler(pause_s=0.01, file=file)) as sampler:
+        sampler.start()
+        wait_until(lambda: len(sampler.recent(GPU.uuid)) > 3, "it goes on")
+        file.parent.mkdir()
+        wait_until(file.exists, "it is written as soon as it can be")
+    assert len([text for text in caplog.messages if str(file) in text]) == 1
+
+
+@pytest.mark.usefixtures("library")
+def test_instances_of_a_divided_gpu_have_no_figures_of_the_whole():
+    query = readings.GpuQuery(pynvml, None)
+    pynvml.nvmlInit()
+    part = readings.reading(pynvml, query, datetime.now(UTC), is_instance=True)
+    assert (part.use, part.power_w, part.energy_j) == (None, None, None)
+    assert part.used_bytes == 6 << 30
+
+
+def test_a_driver_that_hangs_leaves_the_server_without_figures_and_no_more(
+    library, sampler, monkeypatch
+):
+    monkeypatch.setattr(sampling, "_FRESH", timedelta(seconds=0.2))
+    monkeypatch.setattr(sampling, "_CLOSE_S_MAX", 0.1)
+    sampler.start()
+    first(sampler)
+    hangs, goes_on = threading.Event(), threading.Event()
+    library.hang = lambda: (hangs.set(), goes_on.wait(60))
+    try:
+        assert hangs.wait(60)
+        wait_until(lambda: sampler.reading(GPU.uuid) is None, "the reading is too old")
+        sampler.close()  # does not wait for the driver
+    finally:
+        goes_on.set()
 
 
 @pytest.mark.parametrize("xid", CLOSING)

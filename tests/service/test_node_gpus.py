@@ -31,8 +31,9 @@ PART = NodeGpu(uuid="MIG-1", index=2, type="PART")
 AWAY = NodeGpu(uuid="GPU-9", type="T4", state=GpuState.FOREIGN, who="process 9 (python)")
 AT = datetime(2026, 11, 23, 12, 0, 0, 123456, tzinfo=UTC)
 READING = GpuSample(
-    at=AT, used_bytes=1 << 30, use=0.5, power_w=312.5, temperature_c=61, throttled=("hw slowdown",)
-)
+    at=AT, used_bytes=1 << 30, use=0.5, power_w=312.5, energy_j=7e6, temperature_c=61,
+    throttled=("hw slowdown",),
+)  # fmt: skip
 ERRORS = replace(READING, ecc_errors=3, throttled=())
 
 
@@ -52,10 +53,13 @@ def now(attempt=None):
     held = NodeGpu(uuid="GPU-1", name=HERE.name, type="H100", memory_bytes=80 << 30,
                    state=GpuState.HELD, who="process 5 (attempt 7/1)")  # fmt: skip
     return [
-        GpuNow(gpu=held, attempt=attempt, reading=READING, xids={31: 2}, driver="580.65.06"),
+        GpuNow(
+            gpu=held, attempt=attempt, reading=READING, idle_s=90.0, xids={31: 2},
+            driver="580.65.06",
+        ),
         GpuNow(gpu=BROKEN, driver="580.65.06"),
         GpuNow(gpu=PART, reading=GpuSample(at=AT, used_bytes=3)),
-    ]
+    ]  # fmt: skip
 
 
 def devices(listing):
@@ -72,8 +76,10 @@ def test_figures_are_of_the_answering_servers_machine_and_what_is_unmeasured_is_
     gpus = devices(NodeService(store=store, gpus_now=now).listing())
     assert gpus["GPU-1"].reading == GpuReading(
         at="2026-11-23T12:00:00.123Z", used_bytes=1 << 30, use=0.5, use_minute=None,
-        power_w=312.5, temperature_c=61, ecc_errors=None, throttled=("hw slowdown",),
+        power_w=312.5, energy_j=7e6, is_energy_summed=None, temperature_c=61, ecc_errors=None,
+        throttled=("hw slowdown",),
     )  # fmt: skip
+    assert (gpus["GPU-1"].idle_s, gpus["MIG-1"].idle_s, gpus["GPU-9"].idle_s) == (90.0, None, None)
     assert gpus["GPU-1"].state is GpuState.HELD
     assert (gpus["GPU-2"].state, gpus["GPU-2"].problem) == (GpuState.FAULTY, "Xid 79")
     assert (gpus["GPU-9"].state, gpus["GPU-9"].who) == (GpuState.FOREIGN, "process 9 (python)")

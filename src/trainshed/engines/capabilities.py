@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from trainshed.engines.base import Endpoint, EngineFinding, JobListeners
+from trainshed.engines.supervise.record.gpu_file import GpuFigures
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.gpus import GpuSample, NodeGpu
 from trainshed.model.usage import UsageLine
@@ -50,7 +51,12 @@ class GpuNow:
     attempt: AttemptKey | None = None
     """The attempt of this installation that has the GPU."""
     reading: GpuSample | None = None
-    """The newest sample; None: no sample yet."""
+    """The newest sample; None: no sample yet, or the driver hangs."""
+    idle_s: float | None = None
+    """For how many seconds the attempt has had the GPU without using it, without a break; None: no
+    attempt has it, or its use is not measured.  A start of the server ends this time."""
+    recent: Sequence[tuple[float, GpuFigures]] = ()
+    """The figures of the last ten minutes, with their times in seconds since 1970."""
     xids: Mapping[int, int] = field(default_factory=dict)
     """The number of errors since the start of the server, by Xid."""
     driver: str = ""

@@ -53,6 +53,11 @@ class GpuSample:
     use_minute: float | None = None
     """The mean of ``use`` over the last minute."""
     power_w: float | None = None
+    energy_j: float | None = None
+    """The energy in joules that it has used since the driver was loaded."""
+    is_energy_summed: bool = False
+    """Whether the driver has no counter of energy: ``energy_j`` is then the sum of ``power_w``
+    since the start of the server."""
     temperature_c: int | None = None
     ecc_errors: int | None = None
     """Uncorrectable errors of its memory since the driver was loaded."""

@@ -44,7 +44,7 @@ from trainshed.engines.local.containers.bridge import bridge_address
 from trainshed.engines.local.containers.roots import ContainerRoots
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import GpuDevice
-from trainshed.engines.local.devices.inventory import DeviceStatus, Inventory, leased_to
+from trainshed.engines.local.devices.inventory import DeviceStatus, Inventory, held_s, leased_to
 from trainshed.engines.local.devices.remembered import Remembered
 from trainshed.engines.local.devices.sampler import Sampler
 from trainshed.engines.local.end_watcher import EndWatcher
@@ -62,6 +62,7 @@ from trainshed.engines.supervise.leftovers import (
     list_marked,
 )
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order
+from trainshed.engines.supervise.record.gpu_file import NAME as GPU_FILE
 from trainshed.engines.supervise.record.observe import measured
 from trainshed.engines.supervise.record.sent import sent
 from trainshed.engines.supervise.record.spec import HangRule, LogRule
@@ -92,7 +93,7 @@ class LocalEngine:
         self._root = root.absolute()
         self._options = options
         is_real = options.find_gpus is None and not options.fake_gpus
-        self._sampler = Sampler() if is_real else None
+        self._sampler = Sampler(file=self._root.with_name(GPU_FILE)) if is_real else None
         self._inventory = Inventory(
             self._root,
             options.find_gpus or partial(find.devices, options.fake_gpus),
@@ -331,10 +332,13 @@ class LocalEngine:
         attempt = None if lease_holder is None else lease_holder.attempt
         if self._sampler is None:
             return GpuNow(gpu=gpu, attempt=attempt)
+        unused_s = None if attempt is None else self._sampler.unused_s(device.uuid)
         return GpuNow(
             gpu=gpu,
             attempt=attempt,
             reading=self._sampler.reading(device.uuid),
+            idle_s=None if unused_s is None else min(unused_s, held_s(device)),
+            recent=self._sampler.recent(device.uuid),
             xids=self._sampler.xid_counts(device),
             driver=self._sampler.driver,
         )

@@ -32,6 +32,11 @@ class GpuReading(Answer):
     use_minute: float | None = None
     """The mean of ``use`` over the last minute."""
     power_w: float | None = None
+    energy_j: float | None = None
+    """The energy in joules that it has used since the driver was loaded."""
+    is_energy_summed: bool | None = None
+    """True if the driver has no counter of energy: ``energy_j`` is then the sum of ``power_w``
+    since the start of the server."""
     temperature_c: int | None = None
     ecc_errors: int | None = None
     """Uncorrectable errors of its memory since the driver was loaded."""
@@ -57,6 +62,9 @@ class GpuSummary(Answer):
     """The job that uses it; absent if the caller may not see the job."""
     problem: str | None = None
     """Why the server places no replica on a FAULTY GPU, and what to do."""
+    idle_s: float | None = None
+    """For how many seconds the job that uses it has run nothing on it, without a break, since the
+    start of the server at most; absent if no job uses it, or its use is not measured."""
     reading: GpuReading | None = None
     """The present values; only for GPUs of the machine of the answering server."""
 
@@ -108,6 +116,7 @@ def _summarize(gpu: NodeGpu, now: GpuNow | None, jobs: Mapping[int, str]) -> Gpu
         who=gpu.who or None,
         job=jobs.get(attempt.uid) if attempt else None,
         problem=gpu.problem or None,
+        idle_s=None if now is None else _round(now.idle_s),
         reading=_read(now.reading) if now and now.reading else None,
     )
 
@@ -120,6 +129,8 @@ def _read(sample: GpuSample) -> GpuReading:
         use=_round(sample.use),
         use_minute=_round(sample.use_minute),
         power_w=_round(sample.power_w),
+        energy_j=_round(sample.energy_j),
+        is_energy_summed=sample.is_energy_summed or None,
     )
 
 

@@ -60,6 +60,12 @@ def leased_to(root: Path, device: GpuDevice, lock_dir: Path | None = None) -> De
     return lock_holder if lock_holder is not None and lock_holder.root == str(root) else None
 
 
+def held_s(device: GpuDevice, lock_dir: Path | None = None) -> float:
+    """Return for how many seconds the present holder has locked a device."""
+    since_s = device_locks.locked_since_s(lock_dir or device_locks.shared_directory(), device.uuid)
+    return 0.0 if since_s is None else max(0.0, time.time() - since_s)
+
+
 def list_foreign_holders(
     devices: Sequence[GpuDevice], own_uuids: Collection[str], lock_dir: Path | None = None
 ) -> dict[str, str]:

@@ -147,6 +147,14 @@ def holder_of(directory: Path, uuid: str) -> DeviceHolder | None:
         os.close(descriptor)
 
 
+def locked_since_s(directory: Path, uuid: str) -> float | None:
+    """Return when a device was locked last, in seconds since 1970; None: it never was."""
+    try:
+        return _path(directory, uuid).lstat().st_mtime  # the holder's name was written then
+    except OSError:
+        return None
+
+
 def _path(directory: Path, uuid: str) -> Path:
     return directory / f"{uuid.replace('/', '_')}.lock"  # old drivers put slashes in MIG UUIDs
 

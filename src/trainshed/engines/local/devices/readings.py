@@ -1,7 +1,8 @@
 """Reads the figures of one GPU, and its permanent fault.
 
-A card or its driver may lack some figures: MIG instances have no utilization of their own, and
-laptops no ECC.  Such a figure is None, and the others are still read.
+A card or its driver may lack some figures: laptops have no ECC.  Such a figure is None, and the
+others are still read.  MIG instances have no use, power and energy of their own: those of the whole
+GPU would be counted once for each instance, so they are not read.
 """
 
 from datetime import datetime
@@ -26,7 +27,8 @@ NOT_REMAPPED: Final = "a row of its memory could not be remapped"
 NEEDS_RESET: Final = "the driver asks for a reset"
 LOST: Final = "the driver has lost it"
 _PERCENT: Final = 100.0
-_MW: Final = 1000.0
+#: The driver counts milliwatts and millijoules.
+_MILLI: Final = 1000.0
 
 
 class GpuQuery:
@@ -54,15 +56,20 @@ class GpuQuery:
         return None
 
 
-def reading(nvml: Any, ask: GpuQuery, at: datetime) -> GpuSample:
-    """Return the present figures; fast enough to call every second."""
-    use = ask("nvmlDeviceGetUtilizationRates")
-    power = ask("nvmlDeviceGetPowerUsage")
+def reading(nvml: Any, ask: GpuQuery, at: datetime, *, is_instance: bool = False) -> GpuSample:
+    """Return the present figures; fast enough to call every second.
+
+    ``is_instance``: the GPU is an instance of one that is divided (MIG).
+    """
+    use = None if is_instance else ask("nvmlDeviceGetUtilizationRates")
+    power = None if is_instance else ask("nvmlDeviceGetPowerUsage")
+    energy = None if is_instance else ask("nvmlDeviceGetTotalEnergyConsumption")
     return GpuSample(
         at=at,
         used_bytes=_read_used_bytes(nvml, ask),
         use=None if use is None else use.gpu / _PERCENT,
-        power_w=None if power is None else power / _MW,
+        power_w=None if power is None else power / _MILLI,
+        energy_j=None if energy is None else energy / _MILLI,
         temperature_c=ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
         ecc_errors=ask(
             "nvmlDeviceGetTotalEccErrors",

@@ -1,24 +1,27 @@
 """Samples the GPUs of this machine once a second and reads their Xids, in one thread of the server.
 
 The driver is opened once and stays open; this makes no CUDA context and uses no memory of a GPU.
-Only the server calls the driver, for all jobs.  A failed call only means that a figure is missing:
+Only the server calls the driver, for all jobs: supervisors read the figures in a file that this
+thread writes (``supervise.record.gpu_file``).  A failed call only means that a figure is missing:
 only an error that the driver itself reports closes a GPU for new replicas (``xids``).
 """
 
 import logging
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from trainshed.engines.local.devices import nvml as driver
 from trainshed.engines.local.devices import readings, xids
 from trainshed.engines.local.devices.gpus import GpuDevice
+from trainshed.engines.local.devices.history import GpuHistory
 from trainshed.engines.local.devices.xid_events import Wait, XidEvent, xid_events
+from trainshed.engines.supervise.record.gpu_file import EVERY_S, GpuFigures, write_gpu_file
 from trainshed.model.gpus import GpuSample
 
 _LOG = logging.getLogger(__name__)
@@ -28,7 +31,6 @@ PAUSE_S: Final = 1.0
 _HEALTH_S: Final = 30.0
 #: The maximum age of a shown reading: if it is older, the driver hangs, or the device is gone.
 _FRESH: Final = timedelta(seconds=10)
-_MINUTE: Final = 60
 #: The seconds within which the thread notices ``close``, and the number of events to read between
 #: two samples.
 _SLICE_S: Final = 0.25
@@ -45,17 +47,23 @@ _REMEDIES: Final[Mapping[str, Callable[[str], str]]] = {
 
 
 class Sampler:
-    """The newest readings, the mean use of the last minute, and the faults of GPUs."""
+    """The newest readings, the last ten minutes, and the faults of GPUs."""
 
-    def __init__(self, pause_s: float = PAUSE_S) -> None:
-        """Do not call the driver before ``start``; ``pause_s`` is the time between samples."""
+    def __init__(self, pause_s: float = PAUSE_S, file: Path | None = None) -> None:
+        """Do not call the driver before ``start``.
+
+        ``pause_s`` is the time between samples.  Supervisors read ``file``; None: write none.
+        """
         self.driver = ""
         """The driver's version; empty until it was read."""
         self._pause_s = pause_s
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._readings: dict[str, GpuSample] = {}
-        self._uses: dict[str, deque[float]] = {}
+        self._histories: dict[str, GpuHistory] = {}
+        self._file = file
+        self._written_s = -EVERY_S
+        self._can_write = True
         self._problems: dict[str, str] = {}
         self._xids: dict[str, Counter[int]] = {}
         self._logged_s: dict[tuple[str, int], float] = {}
@@ -77,6 +85,16 @@ class Sampler:
         """Return the newest reading of a device; None if it is older than ten seconds."""
         sample = self._readings.get(uuid)
         return None if sample is None or datetime.now(UTC) - sample.at > _FRESH else sample
+
+    def unused_s(self, uuid: str) -> float | None:
+        """Return for how many seconds a device was not used, without a break; None: unknown."""
+        history = self._histories.get(uuid)
+        return None if history is None else history.unused_s(time.monotonic())
+
+    def recent(self, uuid: str) -> Sequence[tuple[float, GpuFigures]]:
+        """Return the figures of the last ten minutes, with times in seconds since 1970."""
+        history = self._histories.get(uuid)
+        return () if history is None else tuple(history.recent)
 
     def problem(self, device: GpuDevice) -> str:
         """Return why new replicas may not use a device; empty for a healthy device.
@@ -111,6 +129,7 @@ class Sampler:
                 while not self._stop.is_set() and time.monotonic() < until:
                     for device, handle in devices:
                         self._sample(nvml, device, handle)
+                    self._write_file()
                     due = max(due + self._pause_s, time.monotonic())  # late samples are left out
                     self._handle_events(nvml, wait, due)
 
@@ -121,19 +140,38 @@ class Sampler:
         devices = list(driver.devices(nvml))
         for uuid in self._readings.keys() - {device.uuid for device, _ in devices}:
             del self._readings[uuid]
-            self._uses.pop(uuid, None)
+            self._histories.pop(uuid, None)
         return devices
 
     def _sample(self, nvml: Any, device: GpuDevice, handle: Any) -> None:
         ask = readings.GpuQuery(nvml, handle)
-        sample = readings.reading(nvml, ask, datetime.now(UTC))
-        uses = self._uses.setdefault(device.uuid, deque(maxlen=_MINUTE))
-        if sample.use is not None:
-            uses.append(sample.use)
-        mean = sum(uses) / len(uses) if sample.use is not None else None
-        self._readings[device.uuid] = replace(sample, use_minute=mean)
+        is_instance = bool(device.gpu_uuid)
+        sample = readings.reading(nvml, ask, datetime.now(UTC), is_instance=is_instance)
+        history = self._histories.setdefault(device.uuid, GpuHistory())
+        self._readings[device.uuid] = history.add(sample, time.monotonic())
         if ask.is_lost:
             self._close_gpu(device.gpu_uuid or device.uuid, readings.LOST)
+
+    def _write_file(self) -> None:
+        """Write the figures for supervisors, at most every ten seconds; log the first failure."""
+        now_s = time.monotonic()
+        if self._file is None or not self._histories or now_s - self._written_s < EVERY_S:
+            return
+        self._written_s, at = now_s, time.time()
+        figures = {uuid: history.take_figures(at) for uuid, history in self._histories.items()}
+        try:
+            write_gpu_file(str(self._file), at, figures)
+        except OSError as error:
+            if self._can_write:
+                _LOG.warning(
+                    "cannot write %s: %s; jobs get no figures of their GPUs until it can be "
+                    "written",
+                    self._file,
+                    error,
+                )
+            self._can_write = False
+        else:
+            self._can_write = True
 
     def _check_health(self, nvml: Any, handle: Any) -> None:
         with suppress(nvml.NVMLError, UnicodeDecodeError):

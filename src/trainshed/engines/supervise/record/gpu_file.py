@@ -24,6 +24,8 @@ EVERY_S: Final = 10.0
 #: gone, and the GPUs count as not measured.
 FRESH_S: Final = 30.0
 
+#: A counter that grows faster than any GPU uses power has been replaced by another counter.
+_POWER_W_MAX: Final = 5e3
 _BYTES_MAX: Final = 1 << 16
 _GPUS_MAX: Final = 256
 _UUID_LENGTH_MAX: Final = 128
@@ -43,7 +45,7 @@ class GpuFigures(NamedTuple):
     """In degrees Celsius."""
     energy_j: Optional[float] = None
     """A counter in joules.  It begins again at 0 when the driver is loaded, or when the writer
-    starts if the driver has no counter."""
+    starts if the driver has no counter (``find_energy``)."""
 
 
 #: The largest believable value of each figure.
@@ -63,6 +65,14 @@ class GpuReport(NamedTuple):
     """The time of the readings, in seconds since 1970."""
     gpus: Mapping[str, GpuFigures]
     """By UUID."""
+
+
+def find_energy(before_j: Optional[float], now_j: Optional[float], seconds: float) -> float:
+    """Return the joules between two readings of a counter; 0 if it began again meanwhile."""
+    if before_j is None or now_j is None:
+        return 0.0
+    energy_j = now_j - before_j
+    return energy_j if 0 <= energy_j <= _POWER_W_MAX * max(seconds, EVERY_S) else 0.0
 
 
 def locate_gpu_file(folder: AttemptFolder, *, is_on_cluster: bool) -> str:
@@ -113,7 +123,7 @@ def parse_gpus(document: Any) -> dict[str, GpuFigures]:
 def read_own_gpus(
     folder: AttemptFolder, replicas: Sequence[ReplicaSpec], now_s: float
 ) -> dict[str, GpuFigures]:
-    """Read the figures of the GPUs that an attempt on the server's machine has, if they are fresh."""
+    """Read the fresh figures of the GPUs that an attempt on the server's machine has."""
     own = {uuid for replica in replicas for uuid in replica.gpus}
     report = read_gpu_file(locate_gpu_file(folder, is_on_cluster=False), now_s)
     gpus = {} if report is None else report.gpus

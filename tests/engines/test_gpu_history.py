@@ -1,0 +1,105 @@
+"""What the samples of a GPU say together, with a clock of the test."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from trainshed.engines.local.devices.history import GAP_S, GpuHistory
+from trainshed.engines.supervise.record.gpu_file import GpuFigures, find_energy
+from trainshed.model.gpus import GpuSample
+
+AT = datetime(2026, 11, 30, tzinfo=UTC)
+
+
+def sample(use=0.0, **figures):
+    return GpuSample(at=AT, use=use, **figures)
+
+
+def after(*samples):
+    """A history with one sample a second; None is a second without one."""
+    history = GpuHistory()
+    for second, each in enumerate(samples):
+        if each is not None:
+            history.add(each, float(second))
+    return history
+
+
+@pytest.mark.parametrize(
+    ("uses", "unused_s"),
+    [
+        ([0.0], 0),
+        ([0.0, 0.0, 0.0], 2),
+        ([0.0, 0.0, 0.5], 0),
+        ([0.5, 0.0, 0.0], 1),
+        ([0.0, 0.5, 0.0, 0.0, 0.0], 2),
+        ([0.0, None], None),  # MIG, or a driver that stopped telling
+        ([None], None),
+        ([], None),
+    ],
+)
+def test_the_time_without_use_has_no_break(uses, unused_s):
+    assert after(*map(sample, uses)).unused_s(max(0, len(uses) - 1)) == unused_s
+
+
+def test_a_use_that_was_not_measured_for_a_moment_ends_the_time_without_use():
+    assert after(sample(), sample(None), sample(), sample()).unused_s(3.0) == 1.0
+
+
+def test_after_a_gap_nobody_knows_whether_it_was_used():
+    history = after(sample(), *[None] * 60, sample(), sample())
+    assert history.unused_s(62.0) == 1.0
+    assert history.unused_s(62.0 + GAP_S + 1) is None
+
+
+def test_a_counter_of_the_driver_is_energy_as_it_is():
+    completed = GpuHistory().add(sample(power_w=300.0, energy_j=7e6), 0.0)
+    assert (completed.energy_j, completed.is_energy_summed) == (7e6, False)
+
+
+def test_without_a_counter_power_is_summed_and_that_is_said():
+    history = GpuHistory()
+    times = (0.0, 1.0, 2.0, 3.0, 63.0)  # a minute without a sample
+    readings = [history.add(sample(power_w=100.0), now_s) for now_s in times]
+    assert [reading.energy_j for reading in readings] == [0, 100, 200, 300, 300]
+    assert all(reading.is_energy_summed for reading in readings)
+
+
+def test_a_counter_that_answers_late_is_never_taken_for_used_energy():
+    history = after(sample(power_w=100.0))
+    assert history.add(sample(power_w=100.0, energy_j=7e6), 1.0).energy_j == 100.0
+    kept = after(sample(power_w=100.0, energy_j=7e6))
+    assert kept.add(sample(power_w=100.0), 1.0).energy_j is None
+
+
+def test_a_gpu_that_measures_nothing_has_no_figures():
+    history = GpuHistory()
+    completed = history.add(GpuSample(at=AT), 0.0)
+    assert (completed.use_minute, completed.energy_j) == (None, None)
+    assert history.take_figures(1.0) == GpuFigures()
+
+
+def test_figures_are_means_since_the_last_ones_and_ten_minutes_of_them_stay():
+    history = after(
+        sample(0.2, power_w=100.0, used_bytes=1, temperature_c=50, energy_j=1.0),
+        sample(0.4, power_w=300.0, used_bytes=3, temperature_c=60, energy_j=2.0),
+    )
+    assert history.take_figures(10.0) == GpuFigures(pytest.approx(0.3), 3.0, 200.0, 60.0, 2.0)
+    assert history.take_figures(20.0) == GpuFigures(None, 3.0, None, 60.0, 2.0)
+    for number in range(100):
+        history.take_figures(float(number))
+    assert len(history.recent) == 60
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "seconds", "energy"),
+    [
+        (100.0, 3100.0, 10.0, 3000.0),
+        (100.0, 100.0, 10.0, 0.0),
+        (3100.0, 100.0, 10.0, 0.0),  # the driver was loaded again
+        (100.0, 7e6, 10.0, 0.0),  # another counter
+        (None, 100.0, 10.0, 0.0),
+        (100.0, None, 10.0, 0.0),
+    ],
+)
+def test_a_counter_that_begins_again_is_no_energy(before, now, seconds, energy):
+    assert find_energy(before, now, seconds) == energy
