@@ -76,7 +76,7 @@ def test_figures_are_of_the_answering_servers_machine_and_what_is_unmeasured_is_
     gpus = devices(NodeService(store=store, gpus_now=now).listing())
     assert gpus["GPU-1"].reading == GpuReading(
         at="2026-11-23T12:00:00.123Z", used_bytes=1 << 30, use=0.5, use_minute=None,
-        power_w=312.5, energy_j=7e6, is_energy_summed=None, temperature_c=61, ecc_errors=None,
+        power_w=312.5, energy_joules=7e6, is_energy_summed=None, temperature_c=61, ecc_errors=None,
         throttled=("hw slowdown",),
     )  # fmt: skip
     assert (gpus["GPU-1"].idle_s, gpus["MIG-1"].idle_s, gpus["GPU-9"].idle_s) == (90.0, None, None)

@@ -7,8 +7,8 @@ from trainshed.cli.terminal import shorten, table
 from trainshed.client.faults import Json
 
 _HEADERS: Final = (
-    "NODE", "GPU", "TYPE", "STATE", "HELD BY", "MEMORY MIB", "USE", "USE 1 MIN", "POWER", "TEMP",
-    "ECC", "THROTTLED",
+    "NODE", "GPU", "TYPE", "STATE", "HELD BY", "MEMORY MIB", "USE", "USE 1 MIN", "IDLE",
+    "POWER", "TEMP", "ECC", "THROTTLED",
 )  # fmt: skip
 _SHORT_HEADERS: Final = ("NODE", "GPU", "TYPE", "STATE", "HELD BY", "GB", "USE")
 _NODE_WIDTH: Final = 14
@@ -19,6 +19,8 @@ _MAKERS: Final = ("NVIDIA_TESLA_", "NVIDIA_GEFORCE_", "NVIDIA_")
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
 _UNMEASURED: Final = "-"
+#: The units of a time, with their seconds.
+_UNITS: Final = (("h", 3600), ("min", 60), ("s", 1))
 
 
 def gpu_table(nodes: Sequence[Json]) -> str:
@@ -60,7 +62,7 @@ def _row(node: str, gpu: Json) -> tuple[Any, ...]:
     return (
         node, gpu["index"], gpu["type"], gpu["state"], gpu.get("job") or gpu.get("who") or "",
         _memory(gpu, reading, _MIB), _percent(reading.get("use")),
-        _percent(reading.get("useMinute")),
+        _percent(reading.get("useMinute")), _describe_idle(gpu.get("idleSeconds")),
         _figure(reading.get("powerWatts"), " W"), _figure(reading.get("temperatureCelsius"), " C"),
         _figure(reading.get("eccErrors"), ""),
         _UNMEASURED if throttled is None else ", ".join(throttled) or "no",
@@ -70,6 +72,13 @@ def _row(node: str, gpu: Json) -> tuple[Any, ...]:
 def _memory(gpu: Json, reading: Json, unit: int) -> str:
     parts = (reading.get("usedBytes"), gpu.get("memoryBytes"))
     return "/".join(_UNMEASURED if part is None else str(part // unit) for part in parts)
+
+
+def _describe_idle(seconds: float | None) -> str:
+    if not seconds:
+        return _UNMEASURED if seconds is None else "no"
+    unit, length = next((row for row in _UNITS if seconds >= row[1]), _UNITS[-1])
+    return f"{seconds / length:.0f} {unit}"
 
 
 def _percent(share: float | None) -> str:

@@ -32,11 +32,11 @@ class GpuReading(Answer):
     use_minute: float | None = None
     """The mean of ``use`` over the last minute."""
     power_w: float | None = None
-    energy_j: float | None = None
-    """The energy in joules that it has used since the driver was loaded."""
+    energy_joules: float | None = None
+    """The energy that it has used since the driver was loaded."""
     is_energy_summed: bool | None = None
-    """True if the driver has no counter of energy: ``energy_j`` is then the sum of ``power_w``
-    since the start of the server."""
+    """True if the driver has no counter of energy: then it is the sum of the power since the start
+    of the server."""
     temperature_c: int | None = None
     ecc_errors: int | None = None
     """Uncorrectable errors of its memory since the driver was loaded."""
@@ -129,7 +129,7 @@ def _read(sample: GpuSample) -> GpuReading:
         use=_round(sample.use),
         use_minute=_round(sample.use_minute),
         power_w=_round(sample.power_w),
-        energy_j=_round(sample.energy_j),
+        energy_joules=_round(sample.energy_j),
         is_energy_summed=sample.is_energy_summed or None,
     )
 
