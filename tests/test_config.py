@@ -113,6 +113,7 @@ def test_the_example_of_the_page_is_read_as_it_says(load, tmp_path):
         streams_max=64,
         log_bytes_max=1 << 30,
         log_days_max=30.0,
+        prices_file=Path("/etc/trainshed/prices.toml"),
     )
 
 

@@ -27,7 +27,7 @@ def study_after(store, count):
     """A study of twelve trials, of which some have run."""
     record = add_study(store, study=TWELVE)
     over(store, record, count)
-    return study_sentence(store, record)
+    return study_sentence(Stories(store), record)
 
 
 def over(store, record, count):

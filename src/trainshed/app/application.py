@@ -49,6 +49,7 @@ from trainshed.model.roles import Dialect
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.auth.access import Access
 from trainshed.service.auth.sign_ins import SignIns
+from trainshed.service.costs.prices import Prices, open_prices
 from trainshed.service.gateway.listening import GatewayListener
 from trainshed.service.gateway.places import NO_GATEWAY
 from trainshed.service.jobs.dry_runs import DryRuns
@@ -72,9 +73,7 @@ from trainshed.service.starts.launching import Launching
 from trainshed.service.upkeep.audit_log import AuditLog
 from trainshed.service.upkeep.buckets import BucketService
 from trainshed.service.upkeep.file_modes import PRIVATE_FOLDER, make_private
-from trainshed.service.upkeep.housekeeping import (
-    Housekeeping,
-)
+from trainshed.service.upkeep.housekeeping import Housekeeping
 from trainshed.service.upkeep.project_bytes import ProjectBytes
 from trainshed.storage.buckets import Buckets, buckets_of
 from trainshed.storage.objects import Objects
@@ -163,6 +162,7 @@ def build(
     Raises StoreFault if the database cannot be used, UsageFault for invalid settings.
     """
     folder = settings.data_dir
+    prices = open_prices(settings.prices_file)
     ports = ports or OwnPorts()
     if (folder / BACKUP_FILE).exists():
         raise UsageFault(
@@ -221,7 +221,7 @@ def build(
     )
     logs = LogService(store, open_job_log(settings, engines))
     catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
-    plan_notes = PlanNotes(store=store, make=partial(make_submit_notes, store, catalog))
+    plan_notes = PlanNotes(store=store, make=partial(make_submit_notes, store, catalog, prices))
     rules = SubmitRules(
         images=images,
         engines=engines,
@@ -273,6 +273,7 @@ def build(
             dry_runs=DryRuns(jobs=jobs, engines=engines, preview=launching.preview),
             pipelines=pipelines,
             data_buckets=buckets_of(folder),
+            prices=prices,
         )
     )
     http = make_app(
@@ -299,7 +300,7 @@ def build(
         table=table,
         chain_services=chain_services,
         audit_log=audit_log,
-        learning=make_learning(store, catalog, plan_notes),
+        learning=make_learning(store, catalog, prices, plan_notes),
         engines=engines,
     )
 
@@ -407,6 +408,7 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     dry_runs: DryRuns,
     pipelines: PipelineService,
     data_buckets: Buckets,
+    prices: Prices,
 ) -> ASGIApp:
     # this import is slow; the server answers Google's clients before it has ended
     from trainshed.api.native.app import native_app  # noqa: PLC0415
@@ -421,7 +423,7 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     from trainshed.service.texts.starts import TextStarts  # noqa: PLC0415
 
     starts = StartForecasts(store, quotas, nodes.engines, pipelines.jobs.choose_engine)
-    stories = Stories(store)
+    stories = Stories(store, prices)
     native = Native(
         store=store,
         stories=stories,
@@ -439,7 +441,9 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
         quotas=quotas,
         dry_runs=dry_runs,
         orders=JobOrders(store, pipelines.jobs, pipelines),
-        texts=JobTexts(store, pipelines.jobs, pipelines, TextStarts(pipelines.jobs, starts)),
+        texts=JobTexts(
+            store, pipelines.jobs, pipelines, TextStarts(pipelines.jobs, starts), prices
+        ),
         usage=UsageReader(stories, attempts.engines),
         scalars=ScalarReader(stories, attempts.engines, data_buckets),
         progress=ProgressReader(store, attempts.engines),

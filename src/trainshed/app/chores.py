@@ -11,6 +11,7 @@ from trainshed.engines.several import Engines
 from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.auth.sign_ins import SignIns
+from trainshed.service.costs.prices import Prices
 from trainshed.service.learning.plan_notes import PlanNotes, SubmittedJob
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.service.upkeep.audit_log import AuditRetention
@@ -90,24 +91,30 @@ def make_housekeeping(  # noqa: PLR0913, PLR0917 - the inputs of the chores
     )
 
 
-def make_learning(store: Store, catalog: Catalog, plan_notes: PlanNotes) -> Housekeeping:
+def make_learning(
+    store: Store, catalog: Catalog, prices: Prices, plan_notes: PlanNotes
+) -> Housekeeping:
     chores: dict[str, Callable[[], object]] = {
-        "learning from jobs": partial(_learn, store, catalog, CpuBudget(share=_LEARN_SHARE)),
+        "learning from jobs": partial(
+            _learn, store, catalog, prices, CpuBudget(share=_LEARN_SHARE)
+        ),
         "plan notes": plan_notes.write,
     }
     return Housekeeping(chores, every_s=_LEARN_EVERY_S)
 
 
-def _learn(store: Store, catalog: Catalog, budget: CpuBudget) -> None:
+def _learn(store: Store, catalog: Catalog, prices: Prices, budget: CpuBudget) -> None:
     if not budget.is_resting and store.unscored(1):
         # on many servers no job reports the durations of its steps
         from trainshed.service.learning.from_jobs import Learning  # noqa: PLC0415
 
-        Learning(store=store, catalog=catalog, turns=budget).learn()
+        Learning(store=store, catalog=catalog, turns=budget, prices=prices).learn()
 
 
-def make_submit_notes(store: Store, catalog: Catalog) -> Callable[[SubmittedJob], None]:
+def make_submit_notes(
+    store: Store, catalog: Catalog, prices: Prices
+) -> Callable[[SubmittedJob], None]:
     # needed only when a job is submitted
     from trainshed.service.learning.submit_notes import SubmitNotes  # noqa: PLC0415
 
-    return SubmitNotes(store=store, catalog=catalog).look
+    return SubmitNotes(store=store, catalog=catalog, prices=prices).look

@@ -151,6 +151,7 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "bytes_max": ("log_bytes_max", whole(1)),
         "days_max": ("log_days_max", number),
     },
+    "prices": {"file": ("prices_file", file_path)},
     "audit": {
         "rows_max": ("audit_rows_max", whole(1)),
         "days_max": ("audit_days_max", number),

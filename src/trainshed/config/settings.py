@@ -134,6 +134,8 @@ class Settings:
     """Further variables of the server that jobs get; ``*`` in a name matches any text."""
     fake_gpus: int = 0
     """The number of simulated GPUs, instead of the machine's own."""
+    prices_file: Path | None = None
+    """The owner's prices, read again after a change; None: the catalog's lists alone."""
     gpu_wait_s: float = 60.0
     """Seconds that an attempt waits for GPUs in use by other processes before it is lost."""
     quotas: tuple[QuotaRule, ...] = ()

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,9 +15,10 @@ from trainshed.model.step_times import OUTCOME, STEPS
 from trainshed.model.study import StudySpec
 from trainshed.model.texts import format_duration
 from trainshed.model.trials import TrialState, text_of
-from trainshed.planning.prices import PriceList, machines_of
+from trainshed.planning.prices import machines_of
 from trainshed.planning.scaling.prediction import Interval
 from trainshed.planning.study_end import StudyEnd, StudySoFar, study_end
+from trainshed.service.costs.prices import Prices
 from trainshed.service.jobs.job_lookup import find_job
 from trainshed.service.jobs.story_answers import (
     JobEvent,
@@ -57,6 +58,7 @@ class Stories:
     """Reads the story of jobs from the store."""
 
     store: Store
+    prices: Prices = field(default_factory=Prices)
 
     def find(self, project: str, job_id: str) -> JobRecord:
         """Return the job of an id in either dialect; for a training pipeline's id, its job.
@@ -95,7 +97,7 @@ class Stories:
         if study is None or record.job.status.state.is_final:
             return None
         results = self.store.trial_results(record.uid)
-        return _ending(self.store, record, study_end(_summarize(study, results)))
+        return _ending(self, record, study_end(_summarize(study, results)))
 
     def explain(self, project: str, job_id: str) -> JobExplanation:
         """Explain the job's state: a sentence, the blocking jobs, and a change that would admit it.
@@ -131,7 +133,7 @@ class Stories:
         """Return the sentences that explain the state of a job that does not wait."""
         state = record.job.status.state
         if record.job.spec.is_study and not state.is_final and state is not JobState.CANCELLING:
-            return study_sentence(self.store, record)
+            return study_sentence(self, record)
         return _sentence(record)
 
     def _reduction(self, record: JobRecord, parts: Mapping[str, str]) -> str | None:
@@ -195,27 +197,27 @@ _WORDS: Final = {
 }
 
 
-def study_sentence(store: Store, record: JobRecord) -> str:
+def study_sentence(stories: Stories, record: JobRecord) -> str:
     """Return the sentences that explain the state of a tuning job that has not ended."""
     study = record.job.spec.study
     assert study is not None, f"job {record.uid} has no study"  # noqa: S101
-    results = store.trial_results(record.uid)
+    results = stories.store.trial_results(record.uid)
     if not results:
         return "Its first trials are about to be made."
     sentences = [
         _describe_counts(study, results),
-        *_describe_leader(store, record, study, results),
-        *describe_progress(store, record, study, results),
+        *_describe_leader(stories.store, record, study, results),
+        *describe_progress(stories, record, study, results),
     ]
     return " ".join(sentences)
 
 
 def describe_progress(
-    store: Store, record: JobRecord, study: StudySpec, results: Sequence[TrialResult]
+    stories: Stories, record: JobRecord, study: StudySpec, results: Sequence[TrialResult]
 ) -> Iterator[str]:
     """Yield why the first waiting trial of an open study waits, and when the study will end."""
-    yield from _first_waiting(store, results)
-    yield from _forecast_end(store, record, study, results)
+    yield from _first_waiting(stories.store, results)
+    yield from _forecast_end(stories, record, study, results)
 
 
 def _describe_counts(study: StudySpec, results: Sequence[TrialResult]) -> str:
@@ -255,10 +257,10 @@ def _first_waiting(store: Store, results: Sequence[TrialResult]) -> Iterator[str
 
 
 def _forecast_end(
-    store: Store, record: JobRecord, study: StudySpec, results: Sequence[TrialResult]
+    stories: Stories, record: JobRecord, study: StudySpec, results: Sequence[TrialResult]
 ) -> Iterator[str]:
-    """Say when the study will end, and what its machines will cost by the catalog's prices."""
-    ending = _ending(store, record, study_end(_summarize(study, results)))
+    """Say when the study will end, and what its machines will cost."""
+    ending = _ending(stories, record, study_end(_summarize(study, results)))
     if ending is None:
         return
     low, point, high = map(format_duration, ending.left_s)
@@ -270,11 +272,12 @@ def _forecast_end(
     yield f"{text}."
 
 
-def _ending(store: Store, record: JobRecord, end: StudyEnd | None) -> StudyForecast | None:
+def _ending(stories: Stories, record: JobRecord, end: StudyEnd | None) -> StudyForecast | None:
     """Return the forecast; its cost is None if a price is unknown."""
     if end is None:
         return None
-    price = PriceList(region=record.job.location).of(machines_of(store.expanded(record.uid)))
+    spec = stories.store.expanded(record.uid)
+    price = stories.prices.list_for_job(spec).of(machines_of(spec))
     return StudyForecast(
         left_s=_ends(end.left_s),
         cost=_ends(end.machine_s.times(price.amount / _HOUR_S)) if price else None,

@@ -16,7 +16,7 @@ class StudyForecast(Answer):
     left_s: Sequence[float]
     """Seconds until its last trial ends."""
     cost: Sequence[float] | None = None
-    """The cost of all its trials by the catalog's prices; None if a price is unknown."""
+    """The cost of all its trials; None if a price is unknown."""
     currency: str | None = None
 
 

@@ -69,7 +69,7 @@ class StudyReader:
         state = record.job.status.state
         if not results or state.is_final or state is JobState.CANCELLING:
             return self.stories.explain_state(record)
-        return " ".join(describe_progress(self.stories.store, record, study, results))
+        return " ".join(describe_progress(self.stories, record, study, results))
 
     def trials(self, project: str, job_id: str, *, after: int, limit: int) -> Trials:
         """Return at most ``limit`` trials with numbers above ``after``; none for other jobs."""

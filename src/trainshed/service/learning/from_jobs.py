@@ -1,18 +1,19 @@
 """Learns calibrations from ended jobs, and scores the predictions of these jobs."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from trainshed.catalog.catalog import Catalog
 from trainshed.model.step_times import OUTCOME
 from trainshed.planning.job_outcome import JobOutcome, outcome_of
 from trainshed.planning.job_runs import JobRun, count_nodes, job_run
-from trainshed.planning.prices import PriceList, machines_of
+from trainshed.planning.prices import machines_of
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.updating import add_run
+from trainshed.service.costs.prices import Prices
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
@@ -36,6 +37,7 @@ class Learning:
     store: Store
     catalog: Catalog
     turns: CpuBudget
+    prices: Prices = field(default_factory=Prices)
 
     def learn(self) -> None:
         """Process ended attempts for one turn.  Raises StoreFault."""
@@ -91,9 +93,8 @@ class Learning:
     ) -> JobOutcome | None:
         """Return the score of the prediction; None if nothing could be predicted."""
         goodput = event.data.get("goodput")
-        price = PriceList(region=record.job.location).of(
-            machines_of(self.store.expanded(record.uid))
-        )
+        spec = self.store.expanded(record.uid)
+        price = self.prices.list_for_job(spec).of(machines_of(spec))
         outcome = outcome_of(
             record.job.job_id,
             calibration,

@@ -8,9 +8,10 @@ from trainshed.catalog.catalog import Catalog
 from trainshed.model.bounded import BoundedDict
 from trainshed.planning.job_runs import trainer_key
 from trainshed.planning.planned_jobs import PlannedJob, planned_job
-from trainshed.planning.prices import PriceList
+from trainshed.planning.prices import OwnPrices, PriceList
 from trainshed.planning.scaling.calibration_file import read
 from trainshed.planning.submit_note import SubmitNote, submit_note
+from trainshed.service.costs.prices import Prices
 from trainshed.service.learning.plan_notes import SubmittedJob
 from trainshed.store.opening import Store
 from trainshed.store.records.learned import StoredCalibration
@@ -32,9 +33,12 @@ class SubmitNotes:
 
     store: Store
     catalog: Catalog
+    prices: Prices = field(default_factory=Prices)
     _notes: dict[_NoteKey, SubmitNote | None] = field(
         default_factory=lambda: BoundedDict(_NOTES_MAX)
     )
+    _own: OwnPrices | None = None
+    """The owner's prices by which the cached notes were computed."""
 
     def look(self, submitted: SubmittedJob) -> None:
         """Write the note of a job, if the planner has one.  Raises StoreFault."""
@@ -51,14 +55,18 @@ class SubmitNotes:
         job, region = planned_job(submitted.spec, self.catalog), submitted.spec.region
         if not isinstance(job, PlannedJob):
             return None
+        prices = self.prices.list_for(region)
+        if prices.own is not self._own:
+            self._notes.clear()
+            self._own = prices.own
         key = (submitted.project, stored.key, stored.jobs, job, region)
         if key not in self._notes:
-            self._notes[key] = _compute_note(submitted.project, stored, job, region)
+            self._notes[key] = _compute_note(submitted.project, stored, job, prices)
         return self._notes[key]
 
 
 def _compute_note(
-    project: str, stored: StoredCalibration, job: PlannedJob, region: str | None
+    project: str, stored: StoredCalibration, job: PlannedJob, prices: PriceList
 ) -> SubmitNote | None:
     try:
         calibration = read(stored.document)
@@ -70,4 +78,4 @@ def _compute_note(
             error,
         )
         return None
-    return submit_note(calibration, job, PriceList(region=region))
+    return submit_note(calibration, job, prices)

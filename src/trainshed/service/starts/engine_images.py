@@ -1,7 +1,5 @@
 """Tables of images by engine: each engine has the environments of its own nodes."""
 
-import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,8 +15,7 @@ from trainshed.service.starts.images import (
     LocalEnvironment,
 )
 from trainshed.service.starts.interpreters import UNKNOWN, Installed, installed, installed_of
-
-_LOG = logging.getLogger(__name__)
+from trainshed.service.upkeep.reread_file import RereadFile
 
 
 class EngineImages:
@@ -35,49 +32,20 @@ class EngineImages:
 
 
 class RereadImages:
-    """Tables that are read again when their file has changed.
-
-    An unreadable or missing file leaves the tables unchanged.
-    """
+    """Tables that are read again when their file has changed; see ``RereadFile``."""
 
     def __init__(self, first: EngineImages, file: Path, make: Callable[[], EngineImages]) -> None:
         """``make`` reads the file and raises UsageFault for an invalid one."""
-        self._tables = first
-        self._file = file
         self._make = make
-        self._stamp = _stamp_of(file)
-        self._lock = threading.Lock()
+        self._tables = RereadFile(first, file, self._make_again, "environments")
 
     def of(self, engine: str) -> Images:
         """Return the table of an engine by the current file; an empty name is the first engine."""
-        if _stamp_of(self._file) != self._stamp:
-            with self._lock:
-                self._reread()
-        return self._tables.of(engine)
+        return self._tables.current().of(engine)
 
-    def _reread(self) -> None:
-        stamp = _stamp_of(self._file)
-        if stamp == self._stamp:  # another thread has read it meanwhile
-            return
-        self._stamp = stamp
+    def _make_again(self) -> EngineImages:
         installed.cache_clear()
-        try:
-            self._tables = self._make()
-        except (UsageFault, OSError) as fault:
-            _LOG.warning(
-                "cannot read the environments again: %s; the server keeps the old ones", fault
-            )
-        else:
-            _LOG.info("read the environments of %s again", self._file)
-
-
-def _stamp_of(file: Path) -> tuple[int, int, int] | None:
-    """Return values of a file that change with its content; None without a file."""
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
+        return self._make()
 
 
 def images_of(

@@ -1,7 +1,7 @@
 """Checks and submits the text of a job, and renders a stored job as a text to submit again."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from trainshed.admission import ClusterRow
@@ -10,7 +10,8 @@ from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.refusals import Refusal
 from trainshed.model.resource_names import PIPELINES, ProjectId, resource_name
-from trainshed.planning.prices import Machines, PriceList, machines_of
+from trainshed.planning.prices import Machines, machines_of
+from trainshed.service.costs.prices import Prices
 from trainshed.service.jobs.job_service import JobService
 from trainshed.service.jobs.pipelines import PipelineService
 from trainshed.service.jobs.refusing import invalid
@@ -91,6 +92,7 @@ class JobTexts:
     jobs: JobService
     pipelines: PipelineService
     starts: TextStarts
+    prices: Prices = field(default_factory=Prices)
 
     def check(self, project: ProjectId, text: str, location: str | None) -> TextCheck:
         """Check a text as a submission does; store and start nothing.
@@ -107,7 +109,7 @@ class JobTexts:
     def _warm_up(self, project: ProjectId) -> None:
         """Read the price lists, the installed packages and the fleet into memory."""
         self._judge(project, read_job_text(_WARMING_TEXT, _WARMING_REGION))
-        PriceList(region=_WARMING_REGION).of([Machines(count=1, machine_type=_WARMING_MACHINE)])
+        self.prices.list_for(_WARMING_REGION).of([Machines(count=1, machine_type=_WARMING_MACHINE)])
         self.starts.forecasts.can_tell()
 
     def _check(self, project: ProjectId, text: str, location: str | None) -> TextCheck:
@@ -131,8 +133,19 @@ class JobTexts:
             violations=[],
             notes=judgement.notes,
             cluster=machines_by_row(judgement.cluster),
-            price=price_of_cluster(admitted.expanded),
+            price=self._price(admitted.expanded),
             start=self.starts.forecast(project, job, submission, admitted, self._judge),
+        )
+
+    def _price(self, spec: JobSpec) -> ClusterPrice:
+        """Return the price of an hour of a job's machines."""
+        prices, machines = self.prices.list_for_job(spec), machines_of(spec)
+        price = prices.of(machines)
+        return ClusterPrice(
+            hourly=price.amount if price else None,
+            currency=price.currency if price else None,
+            list_date=min(price.dates, default=None) if price else None,
+            missing=list(dict.fromkeys(prices.lacking(machines))),
         )
 
     def _admit(self, project: ProjectId, job: TextJob, submission: JudgedSubmission) -> AdmittedJob:
@@ -252,16 +265,3 @@ def machines_by_row(cluster: Iterable[ClusterRow]) -> Sequence[ClusterMachines]:
         )
         for row in cluster
     ]
-
-
-def price_of_cluster(spec: JobSpec) -> ClusterPrice:
-    """Return the price of an hour of a job's machines by the catalog's lists."""
-    prices = PriceList(region=spec.region, spot=spec.scheduling.strategy == "SPOT")
-    machines = machines_of(spec)
-    price = prices.of(machines)
-    return ClusterPrice(
-        hourly=price.amount if price else None,
-        currency=price.currency if price else None,
-        list_date=min(price.dates, default=None) if price else None,
-        missing=list(dict.fromkeys(prices.lacking(machines))),
-    )

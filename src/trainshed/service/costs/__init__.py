@@ -1,0 +1,1 @@
+"""What jobs cost and what machines were used for: prices, accounting and sums."""
