@@ -18,8 +18,8 @@ DATA = {
     "step_s_p90": 0.0102,
     "samples_per_s": 0.0,
     "wait_share": 0.0,
-    "goodput": 0.93,
 }
+GOODPUT = 0.93
 #: The server looks for jobs that have ended every few seconds.
 WAIT_S_MAX = 120
 TRAINER = """
@@ -51,6 +51,8 @@ def achieved(trainshed, file):
             *_, job, last = path.split("/")
             if last == "events":
                 return 200, {"events": pages.pop(job, [])}
+            if last == "goodput":
+                return 200, {"goodput": GOODPUT}
             if path.startswith("/v1/"):
                 return 200, documents[last]
             name = f"projects/p/jobs/{last}"

@@ -28,3 +28,15 @@ def report(**model):
 )
 def test_of_a_stack_what_can_be_printed_stays(stack, expected):
     assert step_times_of(report(stack=stack)).stack == expected
+
+
+def test_the_numbers_of_steps_are_read_and_may_be_absent():
+    times = step_times_of({**report(), "first_step": 7, "last_step": None, "stalled_s": 2.5})
+    assert (times.first_step, times.last_step, times.stalled_s) == (7, None, 2.5)
+    assert step_times_of(report()).first_step is None
+
+
+@pytest.mark.parametrize("number", [10**300, -1, float("nan"), "7", True, [7]])
+def test_a_number_of_no_step_makes_the_file_invalid(number):
+    with pytest.raises(ValueError, match="last_step must be a number from 0"):
+        step_times_of({**report(), "last_step": number})

@@ -23,7 +23,7 @@ def test_a_job_as_it_was_measured_is_inside():
     report = outcome(0.26)
     assert report.is_inside
     assert report.sentence.startswith("1,000 steps: predicted 4.3 min [")
-    assert report.sentence.endswith("took 4.3 min, inside; goodput 0.93")
+    assert report.sentence.endswith("took 4.3 min, inside; goodput 93.0 %")
     assert report.numbers["inside"] is True
 
 

@@ -16,13 +16,10 @@ WAITING = StepTimes(
 )
 
 
-def test_steps_are_told_with_their_rate_and_their_goodput():
-    steps = steps_achieved(TIMES, ran_s=4.0)
+def test_steps_are_told_with_their_rate():
+    steps = steps_achieved(TIMES)
     assert steps is not None
-    assert steps.sentence == (
-        "Steps: 40, 50 ms each (50 to 50), 640 samples/s a replica; goodput 0.50."
-    )
-    assert steps.numbers["goodput"] == 0.5
+    assert steps.sentence == "Steps: 40, 50 ms each (50 to 50), 640 samples/s a replica."
 
 
 def test_a_job_that_waits_for_its_input_is_told_what_helps():
@@ -30,7 +27,6 @@ def test_a_job_that_waits_for_its_input_is_told_what_helps():
     assert steps is not None
     assert steps.is_input_bound
     assert "bound by input, 40 % of their time: more loader workers" in steps.sentence
-    assert steps.numbers["goodput"] is None
 
 
 def test_nothing_is_said_of_few_steps():

@@ -27,7 +27,7 @@ from trainshed.store.records.learned import Learned
 from trainshed.store.records.steps import NewEvent
 from trainshed.wire.native_v1 import document
 
-DATA = dict(steps_achieved(TIMES, ran_s=4.0).numbers)
+DATA = dict(steps_achieved(TIMES).numbers)
 PROGRAM = Program(kind=ProgramKind.CONTAINER, image_uri="registry.test/train", args=("--lr", "1"))
 
 

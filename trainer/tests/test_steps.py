@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from trainshed_trainer import progress, steps
+from trainshed_trainer import checkpoint_saver, progress, steps
 
 
 class Undecided:
@@ -112,6 +112,60 @@ class Steps(unittest.TestCase):
         for step in (7, 8, 0, 1, 1):
             progress(step)
         self.assertEqual(self.written()["steps"], 2)
+
+    def test_numbers_of_steps_are_those_of_the_job(self) -> None:
+        for step in (1000, 1001, 1005, 3, 4, 4):
+            progress(step)
+        report = self.written()
+        names = ("first_step", "last_step", "numbered", "checkpoint_step")
+        self.assertEqual([report[name] for name in names], [1000, 4, 6, None])
+
+    def test_a_number_that_no_training_reaches_is_no_step(self) -> None:
+        odd: Any = (5, 10**300, -3, 10**16, 6, float("nan"), 7)
+        for step in odd:
+            progress(step)
+        report = self.written()
+        self.assertEqual((report["first_step"], report["last_step"]), (5, 7))
+        self.assertLess(report["steps"], 10)
+
+    def test_numbers_are_recorded_although_hooks_record_times(self) -> None:
+        self.times().describe()
+        self.times().note(1)
+        progress(41)
+        self.times().note(2)
+        report = self.written()
+        self.assertEqual((report["first_step"], report["steps"]), (41, 1))
+
+    def test_a_saved_checkpoint_is_in_the_file_at_once(self) -> None:
+        saver = checkpoint_saver(self.file.parent)
+        saver.save(200, lambda out: out.write(b"weights"))
+        self.assertEqual(json.loads(self.file.read_text())["checkpoint_step"], 200)
+
+    def test_a_stall_is_what_exceeds_the_median_without_saving(self) -> None:
+        clock = iter([*range(10, 40), 140.0, 141.0, 241.0, 242.0])
+        with mock.patch("time.monotonic", side_effect=clock):
+            for _ in range(32):
+                self.times().note()
+            self.times().add_saving(100.0)
+            for _ in range(2):
+                self.times().note()
+        report = self.written()
+        self.assertEqual((report["stalled_s"], report["saving_s"]), (100.0, 100.0))
+
+    def test_what_is_no_duration_of_saving_does_not_count(self) -> None:
+        odd: Any = ("x", None, float("nan"), -1, 10**400, [1])
+        for step, saving_s in enumerate(odd):
+            progress(step, saving_s=saving_s)
+        report = self.written()
+        self.assertEqual((report["saving_s"], report["last_step"]), (0.0, len(odd) - 1))
+
+    def test_times_do_not_jump_with_the_clock(self) -> None:
+        clock = mock.patch("time.time", side_effect=(1e9, 5.0))
+        with clock, mock.patch("time.monotonic", side_effect=(100.0, 107.0)):
+            self.times().note()
+            self.times().note()
+        report = self.written()
+        self.assertEqual((report["first_at"], report["last_at"]), (1e9, 1e9 + 7))
 
     def test_only_the_first_and_the_last_are_kept(self) -> None:
         times = self.times()

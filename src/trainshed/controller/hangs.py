@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from trainshed.controller import story
 from trainshed.controller.steps import events_of_attempt
 from trainshed.lifecycle.outcome import AttemptFacts, Judgement, restart_ordered
+from trainshed.model import event_kinds
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.restarts import Cause
 from trainshed.model.status import JobState
@@ -84,4 +85,6 @@ class Hangs:
     def _read_reported(self, key: AttemptKey) -> set[str]:
         """Return the replicas whose hang was reported before, perhaps by another server."""
         events = events_of_attempt(self._store, key.uid, key.attempt)
-        return {str(event.data.get("task_name")) for event in events if event.kind == story.HUNG}
+        return {
+            str(event.data.get("task_name")) for event in events if event.kind == event_kinds.HUNG
+        }

@@ -17,6 +17,7 @@ from trainshed.controller.steps import apply_all, events_of_attempt, step_of
 from trainshed.controller.worker import Pace
 from trainshed.lifecycle.events import Command
 from trainshed.lifecycle.outcome import AttemptFacts, last_stop, restart_ordered
+from trainshed.model import event_kinds
 from trainshed.model.resources import NodeState
 from trainshed.model.restarts import Budgets, Cause
 from trainshed.model.status import JobState
@@ -107,7 +108,7 @@ class Maintenance:
         if record.job.status.state is not JobState.RESTARTING:
             return 0.0
         events = events_of_attempt(self.store, record.uid, record.attempt)
-        notices = (e.data.get("notice_s") for e in events if e.kind == story.RESTART_ORDERED)
+        notices = (e.data.get("notice_s") for e in events if e.kind == event_kinds.RESTART_ORDERED)
         return min((s for s in notices if isinstance(s, int | float)), default=_NEVER)
 
     def _order(self, node: NodeStateRow) -> StopOrder:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from trainshed.lifecycle.events import (
@@ -14,18 +15,18 @@ from trainshed.lifecycle.events import (
     RestartOrdered,
 )
 from trainshed.lifecycle.outcome import Judgement
-from trainshed.model import exits
+from trainshed.model import event_kinds, exits
 from trainshed.model.attempt import Hang, Observation, Outcome, ReplicaExit
 from trainshed.model.explanation import Explanation
 from trainshed.model.faults import EngineFault
 from trainshed.model.reduction_report import ACHIEVED
 from trainshed.model.resources import Claim, Seat
-from trainshed.model.roles import Role
 from trainshed.model.status import JobError
 from trainshed.model.step_times import STEPS
 from trainshed.model.stopping import StopOrder
 from trainshed.placement.jobs import ChosenEngine
 from trainshed.planning.achieved import achieved
+from trainshed.planning.attempt_steps import steps_made
 from trainshed.planning.steps_achieved import steps_achieved
 from trainshed.store.records.jobs import Active
 from trainshed.store.records.steps import NewEvent
@@ -34,14 +35,10 @@ from trainshed.store.records.steps import NewEvent
 REPLICAS_MAX: Final = 16
 NODES_MAX: Final = 8
 
-PREPARING: Final = NewEvent(kind="PREPARING", message="Job is preparing.")
-RUNNING: Final = NewEvent(kind="RUNNING", message="Job is running.")
-SUCCEEDED: Final = NewEvent(kind="SUCCEEDED", message="Job completed successfully.")
-CANCELLED: Final = NewEvent(kind="CANCELLED", message="Job was cancelled.")
-
-#: Kinds of events that servers read, so that they do not report the same twice.
-HUNG: Final = "HUNG"
-RESTART_ORDERED: Final = "RESTART_ORDERED"
+PREPARING: Final = NewEvent(kind=event_kinds.PREPARING, message="Job is preparing.")
+RUNNING: Final = NewEvent(kind=event_kinds.RUNNING, message="Job is running.")
+SUCCEEDED: Final = NewEvent(kind=event_kinds.SUCCEEDED, message="Job completed successfully.")
+CANCELLED: Final = NewEvent(kind=event_kinds.CANCELLED, message="Job was cancelled.")
 
 _WARNING: Final = {"severity": "WARNING"}
 
@@ -57,7 +54,7 @@ def placed(seats: Sequence[Seat], chosen: ChosenEngine | None = None, *, how: st
     if len(by_node) > NODES_MAX:
         parts.append(f"{len(by_node) - NODES_MAX} more nodes")
     return NewEvent(
-        kind="PLACED",
+        kind=event_kinds.PLACED,
         message=f"Scheduled on {', '.join(parts)}{how and ', '}{how}.{why}",
         data={"nodes": dict(by_node)},
     )
@@ -102,14 +99,21 @@ def of(
         case PrimarySucceeded():
             last = SUCCEEDED
         case GaveUp(message=message):
-            last = NewEvent(kind="FAILED", message=message)
+            last = NewEvent(kind=event_kinds.FAILED, message=message)
         case Held() if judgement.held is not None:
-            last = NewEvent(kind="HELD", message=f"{judgement.held.message}.", data=_WARNING)
+            message = f"{judgement.held.message}."
+            last = NewEvent(kind=event_kinds.HELD, message=message, data=_WARNING)
         case Drained() if not judgement.reason:
             last = CANCELLED
         case _:
             last = _restarting(judgement.reason, active.attempt)
-    return (*_attempt_ended(observation, planned_gain), last)
+    return (*_attempt_ended(observation, planned_gain), _add_steps(last, observation))
+
+
+def _add_steps(last: NewEvent, observation: Observation | None) -> NewEvent:
+    """Add the first and the last step of an attempt, lost or not, to its last event."""
+    made = steps_made(observation.steps) if observation is not None else None
+    return last if made is None else replace(last, data={**last.data, **made.data})
 
 
 def _attempt_ended(
@@ -133,9 +137,9 @@ def _reduction_events(observation: Observation, planned_gain: float | None) -> I
 
 
 def _step_events(observation: Observation) -> Iterator[NewEvent]:
-    exits = observation.outcome.replicas if observation.outcome else ()
-    ran_s = next((replica.seconds for replica in exits if replica.role is Role.PRIMARY), 0.0)
-    if observation.steps is not None and (throughput := steps_achieved(observation.steps, ran_s)):
+    """Say what the steps took; not of a lost attempt, which plans do not learn from."""
+    steps = None if observation.outcome is None else observation.steps
+    if steps is not None and (throughput := steps_achieved(steps)):
         severity = _WARNING if throughput.is_input_bound else {}
         data = {**throughput.numbers, **severity}
         yield NewEvent(kind=STEPS, message=throughput.sentence, data=data)
@@ -144,7 +148,7 @@ def _step_events(observation: Observation) -> Iterator[NewEvent]:
 def _restarting(message: str, attempt: int) -> NewEvent:
     """Say that an attempt has ended and the job waits for the next one."""
     text = f"{message.rstrip('.')}; the job is queued again for attempt {attempt + 1}."
-    return NewEvent(kind="RESTARTING", message=text, data={"lost_attempt": attempt})
+    return NewEvent(kind=event_kinds.RESTARTING, message=text, data={"lost_attempt": attempt})
 
 
 def stopping(order: StopOrder, pending_error: JobError | None) -> NewEvent:
@@ -152,7 +156,7 @@ def stopping(order: StopOrder, pending_error: JobError | None) -> NewEvent:
     after = "will not start again" if pending_error else "will start again"
     notice = f"its replicas have {order.grace_s:g} s to save their work, and the job {after}"
     return NewEvent(
-        kind=RESTART_ORDERED,
+        kind=event_kinds.RESTART_ORDERED,
         message=f"{order.message.rstrip('.')}: {notice}.",
         data={"reason": order.reason.value, "notice_s": order.grace_s, **_WARNING},
     )
@@ -161,7 +165,7 @@ def stopping(order: StopOrder, pending_error: JobError | None) -> NewEvent:
 def hung(hang: Hang) -> NewEvent:
     """Make the event of a hanging replica; its data has the stacks of the replica's threads."""
     return NewEvent(
-        kind=HUNG,
+        kind=event_kinds.HUNG,
         message=f"Replica {hang.task_name} has shown no progress for {hang.seconds:.0f} s.",
         data={
             "task_name": hang.task_name,
@@ -175,7 +179,7 @@ def hung(hang: Hang) -> NewEvent:
 def recovered(task_name: str) -> NewEvent:
     """Say that a hung replica has recovered."""
     return NewEvent(
-        kind="RECOVERED",
+        kind=event_kinds.RECOVERED,
         message=f"Replica {task_name} shows progress again.",
         data={"task_name": task_name},
     )

@@ -139,7 +139,7 @@ class Observation(NamedTuple):
     reduction: "ReductionReport | None" = None
     """The workers' report on their exchanges through reducers, if any; in phase ENDED or LOST."""
     steps: "StepTimes | None" = None
-    """The step times that the primary reported, if any; in phase ENDED."""
+    """The step times that the primary reported, if any; in phase ENDED or LOST."""
     loss: Loss | None = None
     """Why the attempt was lost; in phase LOST, None means INFRA."""
     waits: "Explanation | None" = None

@@ -57,6 +57,17 @@ class StepTimes:
     """The most memory of the host that the process had in use; 0 if unknown."""
     device_bytes: float = 0.0
     """The most memory of its device that the process had in use; 0 if unknown."""
+    first_step: int | None = None
+    """The job's number of the first step that was reported; None if numbers are unknown."""
+    last_step: int | None = None
+    numbered: int = 0
+    """By how much the numbers ascended, without the times that they began again."""
+    checkpoint_step: int | None = None
+    """The step of the newest whole checkpoint; None if unknown."""
+    stalled_s: float = 0.0
+    """By how many seconds steps over ten times the median exceeded it."""
+    saving_s: float = 0.0
+    """The seconds of saving checkpoints; 0 if the trainer does not report them."""
 
 
 def step_times_of(document: object) -> StepTimes:
@@ -85,6 +96,12 @@ def step_times_of(document: object) -> StepTimes:
         state_bytes=_number(model, "state_bytes"),
         host_bytes=_number(document, "host_bytes"),
         device_bytes=_number(document, "device_bytes"),
+        first_step=_step_number(document, "first_step"),
+        last_step=_step_number(document, "last_step"),
+        numbered=int(_number(document, "numbered")),
+        checkpoint_step=_step_number(document, "checkpoint_step"),
+        stalled_s=_number(document, "stalled_s"),
+        saving_s=_number(document, "saving_s"),
     )
 
 
@@ -106,6 +123,10 @@ def _pair(name: str, entry: object) -> tuple[float, float]:
     field = f"each time in {name}"
     step, wait_s = (_number({field: seconds}, field) for seconds in entry)
     return step, min(step, wait_s)
+
+
+def _step_number(table: Mapping[str, Any], name: str) -> int | None:
+    return None if table.get(name) is None else int(_number(table, name))
 
 
 def _number(table: Mapping[str, Any], name: str) -> float:

@@ -30,6 +30,7 @@ class JobOutcome:
     reach: str
     """The kind of extrapolation (``reach.Extrapolation``), and whether the links were unknown."""
     goodput: float | None = None
+    """The goodput of the whole job (``planning.goodput``); None if it is unknown."""
     price: HourPrice | None = None
     """The price of all its machines."""
 
@@ -51,7 +52,7 @@ class JobOutcome:
         )
         text += f"took {lasting(self.took_s)}, {'inside' if self.is_inside else 'a miss'}"
         if self.goodput is not None:
-            text += f"; goodput {self.goodput:.2f}"
+            text += f"; goodput {100 * self.goodput:.1f} %"
         if self.price:
             text += f"; cost {money(self._cost(self.took_s), self.price.currency)}"
             if not self.reach.endswith(_UNKNOWN_LINKS):

@@ -23,19 +23,11 @@ class StepsAchieved:
 
     times: StepTimes
     statistics: StepStatistics
-    ran_s: float
-    """Seconds that the replica ran; 0 if unknown."""
 
     @property
     def samples_per_s(self) -> float:
         """The rate of this replica; 0 if samples were not counted."""
         return self.times.samples / max(1, self.times.steps) / self.statistics.step_s
-
-    @property
-    def goodput(self) -> float | None:
-        """All steps times the median step time, over the running time; None if unknown."""
-        spent = self.times.steps * self.statistics.step_s
-        return min(1.0, spent / self.ran_s) if self.ran_s > 0 else None
 
     @property
     def is_input_bound(self) -> bool:
@@ -52,8 +44,6 @@ class StepsAchieved:
         text = f"Steps: {self.times.steps:,}, {spread}"
         if self.samples_per_s:
             text += f", {_rate(self.samples_per_s)} samples/s a replica"
-        if self.goodput is not None:
-            text += f"; goodput {self.goodput:.2f}"
         if self.is_input_bound:
             text += (
                 f"; bound by input, {100 * statistics.wait_share:.0f} % of their time: {WHAT_HELPS}"
@@ -63,7 +53,6 @@ class StepsAchieved:
     @property
     def numbers(self) -> dict[str, object]:
         """The statistics as numbers."""
-        goodput = self.goodput
         return {
             "steps": self.times.steps,
             "step_s": _rounded(self.statistics.step_s),
@@ -71,17 +60,16 @@ class StepsAchieved:
             "step_s_p90": _rounded(self.statistics.p90_s),
             "samples_per_s": _rounded(self.samples_per_s),
             "wait_share": _rounded(self.statistics.wait_share),
-            "goodput": None if goodput is None else _rounded(goodput),
             **{name: getattr(self.times, name) for name in _AS_REPORTED},
         }
 
 
-def steps_achieved(times: StepTimes, ran_s: float = 0.0) -> StepsAchieved | None:
+def steps_achieved(times: StepTimes) -> StepsAchieved | None:
     """Return the statistics of a report; None with too few steps."""
     statistics = summarize_times(times)
     if statistics is None or times.steps < STEPS_MIN:
         return None
-    return StepsAchieved(times=times, statistics=statistics, ran_s=ran_s)
+    return StepsAchieved(times=times, statistics=statistics)
 
 
 def _rate(value: float) -> str:

@@ -5,6 +5,7 @@ from typing import Final
 from trainshed.lifecycle import decide
 from trainshed.lifecycle.decide import commands_of
 from trainshed.lifecycle.events import CancelRequested
+from trainshed.model import event_kinds
 from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder
 from trainshed.store.records.jobs import JobRecord
@@ -13,8 +14,8 @@ from trainshed.store.records.steps import NewEvent, Step
 #: Without a code the SDK reports a cancelled pipeline as successful (docs/sources/vertex.md 1.7).
 CANCELLED: Final = JobError(code=1, message="The job was cancelled.")
 
-_CANCELLED_EVENT: Final = NewEvent(kind="CANCELLED", message="Job was cancelled.")
-_CANCELLING_EVENT: Final = NewEvent(kind="CANCELLING", message="Job is being cancelled.")
+_CANCELLED_EVENT: Final = NewEvent(kind=event_kinds.CANCELLED, message="Job was cancelled.")
+_CANCELLING_EVENT: Final = NewEvent(kind=event_kinds.CANCELLING, message="Job is being cancelled.")
 
 
 def cancel_step(record: JobRecord) -> Step | None:

@@ -135,6 +135,7 @@ class FakeAttempt:
             ran_s=ran_s,
             loss=loss,
             reduction=self.script.reduction,
+            steps=self.script.steps,
         )
         return self.ended
 

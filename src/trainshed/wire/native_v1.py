@@ -167,7 +167,7 @@ class PredictionScore(Answer):
     inside: bool
     """Whether the measured time is in the interval."""
     goodput: float | None = None
-    """Time in steps, over the time since the replica began."""
+    """The goodput of the whole job; None if it is unknown."""
     class_: str
     """The kind of extrapolation from the measured counts of hosts and accelerators."""
     cost: float | None = None

@@ -12,6 +12,7 @@ from typing import BinaryIO, Callable
 from trainshed_trainer.checkpoint import checkpoint_directory
 from trainshed_trainer.fence import Fence, fence_of
 from trainshed_trainer.files import PARTIAL, try_lock, write_whole
+from trainshed_trainer.steps import step_times
 
 #: Seconds after which an unlocked temporary file is a leftover; its writer locks it before that.
 GRACE_S = 60.0
@@ -91,6 +92,8 @@ class CheckpointSaver:
             self._fence.enter()
             write_whole(path, writer, allow=self._fence.check)
             self._fence.check()
+        if (times := step_times()) is not None:
+            times.saved(step)
         self._remove_older(path)
         self._remove_leftovers()
         return path

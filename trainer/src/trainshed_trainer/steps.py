@@ -27,6 +27,10 @@ VERSION = 1
 KEPT = 256
 #: Seconds between two writes of the file.
 THROTTLE_S = 1.0
+#: The largest step number that counts; a program may pass any number.
+NUMBER_MAX = 10**15
+#: A step that takes more than this many times the median has stalled.
+STALL_FACTOR = 10.0
 
 
 class StepTimes:
@@ -40,7 +44,12 @@ class StepTimes:
         self._steps = 0
         self._samples = 0.0
         self._last: tuple[float, int | None] | None = None
-        self._first_at = self._last_at = 0.0
+        self._first_at = self._last_at = self._first_now = 0.0
+        self._first_number: int | None = None
+        self._last_number: int | None = None
+        self._checkpoint_number: int | None = None
+        self._numbered = 0
+        self._stalled_s = self._saving_s = self._saved_since_s = self._typical_s = 0.0
         self._first: list[tuple[float, float]] = []
         self._recent: deque[tuple[float, float]] = deque(maxlen=KEPT)
         self._micro_batches: deque[int] = deque(maxlen=KEPT)
@@ -65,10 +74,38 @@ class StepTimes:
             is_due = now - self._written_at >= THROTTLE_S
             if is_due:
                 self._written_at = now
+                self._typical_s = _median(self._recent)
         if is_due:
             self.write()
             if self.watch:
                 self.watch(now, tuple(self._recent))
+
+    def number(self, step: int) -> None:
+        """Record the job's own number of the newest step, which continues after a restart.
+
+        A number below the last one begins again.
+        """
+        if not 0 <= step <= NUMBER_MAX:
+            return
+        with self._lock:
+            if self._first_number is None:
+                self._first_number = self._last_number = step
+            self._numbered += max(0, step - (self._last_number or 0))
+            self._last_number = step
+
+    def add_saving(self, seconds: float) -> None:
+        """Record how long the process has saved checkpoints since the last step was noted."""
+        if 0 < seconds < NUMBER_MAX:
+            with self._lock:
+                self._saving_s += seconds
+                self._saved_since_s += seconds
+
+    def saved(self, step: int) -> None:
+        """Record that a checkpoint of a step is complete, and write the file."""
+        with suppress(Exception):  # as everywhere here: nothing ends a training
+            if step <= NUMBER_MAX:
+                self._checkpoint_number = step
+                self.write()
 
     def describe(self, **model: Any) -> None:
         """Record the model: ``parameters``, ``largest``, ``gradient_bytes``, ``stack``.
@@ -93,19 +130,28 @@ class StepTimes:
 
     def _record(self, now: float, step: int | None, samples: float, waited_s: float) -> None:
         previous, self._last = self._last, (now, step)
-        self._last_at = time.time()
+        saving_s, self._saved_since_s = self._saved_since_s, 0.0
+        if not self._first_at:
+            self._first_at, self._first_now = time.time(), now
+        self._last_at = self._first_at + now - self._first_now  # even if the clock was set
         if previous is None:
-            self._first_at = self._first_at or self._last_at
             return
         count = 1 if step is None or previous[1] is None else step - previous[1]
-        if count < 1:  # the same step again, or a count that started again
+        if not 1 <= count <= NUMBER_MAX:  # the same step, a count that began again, or nonsense
             return
         self._steps += count
         self._samples += samples * self._processes
         duration_and_wait = ((now - previous[0]) / count, waited_s / count)
+        self._add_stall(now - previous[0] - saving_s, count)
         if len(self._first) < KEPT:
             self._first.append(duration_and_wait)
         self._recent.append(duration_and_wait)
+
+    def _add_stall(self, seconds: float, count: int) -> None:
+        """Count the time of steps that took much longer than the median."""
+        typical_s = self._typical_s * count
+        if typical_s and seconds > STALL_FACTOR * typical_s:
+            self._stalled_s += seconds - typical_s
 
     def write(self) -> None:
         """Write the file; errors are ignored."""
@@ -122,6 +168,12 @@ class StepTimes:
             "samples": self._samples,
             "first_at": self._first_at,
             "last_at": self._last_at,
+            "first_step": self._first_number,
+            "last_step": self._last_number,
+            "numbered": self._numbered,
+            "checkpoint_step": self._checkpoint_number,
+            "stalled_s": self._stalled_s,
+            "saving_s": self._saving_s,
             "first": [_round_step(step) for step in self._first],
             "recent": [_round_step(step) for step in self._recent],
             "micro_batches": counts[len(counts) // 2] if counts else 0,
@@ -133,6 +185,12 @@ class StepTimes:
 
 def _round_step(duration_and_wait: tuple[float, float]) -> list[float]:
     return [float(f"{value:.6g}") for value in duration_and_wait]
+
+
+def _median(recent: deque[tuple[float, float]]) -> float:
+    """Return the median duration of steps; 0 without a step."""
+    durations = sorted(duration for duration, _ in recent)
+    return durations[len(durations) // 2] if durations else 0.0
 
 
 def _peak_host_bytes() -> float:

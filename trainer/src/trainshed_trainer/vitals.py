@@ -40,11 +40,12 @@ def progress(step: int | None = None, total: int | None = None, **values: Any) -
 
     The file is written at most once a second, as with ``heartbeat``, and always at the last step.
     Values should be JSON types; other numbers become floats, and any other value becomes text.
-    Called after every step, it also records the durations of the steps (``steps``).  Returns
+    Called after every step, it also records the durations of the steps (``steps``); the value
+    ``saving_s`` is how many seconds the replica saved checkpoints since the last call.  Returns
     whether the file was written.
     """
     if step is not None:
-        _record_step(step)
+        _record_step(step, values.get("saving_s"))
     with suppress(Exception):  # a program may pass any object as a step or a value
         path = _claim_write(is_last=step is not None and bool(step == total))
         if path is None:
@@ -56,13 +57,18 @@ def progress(step: int | None = None, total: int | None = None, **values: Any) -
     return False
 
 
-def _record_step(step: Any) -> None:
-    """Record the duration of a step, unless hooks of the framework do."""
+def _record_step(step: Any, saving_s: Any) -> None:
+    """Record the number of a step, and its duration unless hooks of the framework do."""
     times = step_times()
-    if times is None or times.is_hooked:
+    if times is None:
         return
     with suppress(Exception):  # a step that is not an integer is not counted
-        times.note(operator.index(step))
+        number = operator.index(step)
+        with suppress(TypeError, ValueError, OverflowError):  # a step counts without it, too
+            times.add_saving(0.0 if saving_s is None else float(saving_s))
+        times.number(number)
+        if not times.is_hooked:
+            times.note(number)
 
 
 def _claim_write(*, is_last: bool = False) -> Path | None:

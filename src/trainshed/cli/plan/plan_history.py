@@ -326,7 +326,7 @@ def _compare_job(
         return why
     date = (view.get("endTime") or "")[:10]
     job_run = _run(event["data"], calibration, gpus, len(nodes) or 1, date)
-    outcome = outcome_of(job, calibration, job_run, event["data"].get("goodput"))
+    outcome = outcome_of(job, calibration, job_run, _read_goodput(context, path))
     if isinstance(outcome, NoPrediction):
         return f"{outcome.field}: {outcome.message} (accepted: {outcome.accepted})"
     return outcome
@@ -360,6 +360,17 @@ def read_steps_event(context: ServerContext, path: str) -> Json | None:
         last_seq = events[-1]["seq"]
         newest = next((event for event in reversed(events) if event["kind"] == STEPS), newest)
     return newest
+
+
+def _read_goodput(context: ServerContext, path: str) -> float | None:
+    """Return the goodput of a job; None if it is unknown, or from a server without the route."""
+    try:
+        goodput: float | None = context.server.call("GET", f"{path}/goodput")["goodput"]
+    except ServerRefusal as refusal:
+        if refusal.http_status != HTTPStatus.NOT_FOUND:
+            raise
+        return None
+    return goodput
 
 
 def read_replicas(job: Json) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ from typing import Final
 
 from trainshed.catalog.catalog import Catalog
 from trainshed.model.step_times import OUTCOME
+from trainshed.planning.goodput import job_goodput
 from trainshed.planning.job_outcome import JobOutcome, outcome_of
 from trainshed.planning.job_runs import JobRun, count_nodes, job_run
 from trainshed.planning.prices import machines_of
@@ -14,6 +15,7 @@ from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.updating import add_run
 from trainshed.service.costs.prices import Prices
+from trainshed.service.goodput.facts import goodput_facts
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
@@ -58,7 +60,7 @@ class Learning:
     def _score_attempt(self, record: JobRecord, event: StoredEvent) -> Learned | None:
         try:
             run = self._run(record, event)
-            return self._score_run(record, event, run) if run else None
+            return self._score_run(record, run) if run else None
         except (ValueError, KeyError, TypeError, ArithmeticError):
             return None  # the trainer reported invalid figures
 
@@ -70,10 +72,10 @@ class Learning:
         nodes = count_nodes(spec, ((replica.role, replica.node) for replica in replicas))
         return job_run(spec, event.data, self.catalog, date, nodes)
 
-    def _score_run(self, record: JobRecord, event: StoredEvent, run: JobRun) -> Learned:
+    def _score_run(self, record: JobRecord, run: JobRun) -> Learned:
         stored = self.store.calibration(record.job.project, run.key)
         calibration = _read_calibration(record.job.project, stored) if stored else None
-        outcome = self._outcome(record, run, calibration, event) if calibration else None
+        outcome = self._outcome(record, run, calibration) if calibration else None
         text = written(add_run(calibration, run.run) if calibration else _first(run))
         read(text)  # an invalid calibration is not stored: every later job would read it
         return Learned(
@@ -89,20 +91,19 @@ class Learning:
         )
 
     def _outcome(
-        self, record: JobRecord, run: JobRun, calibration: Calibration, event: StoredEvent
+        self, record: JobRecord, run: JobRun, calibration: Calibration
     ) -> JobOutcome | None:
         """Return the score of the prediction; None if nothing could be predicted."""
-        goodput = event.data.get("goodput")
         spec = self.store.expanded(record.uid)
         price = self.prices.list_for_job(spec).of(machines_of(spec))
-        outcome = outcome_of(
-            record.job.job_id,
-            calibration,
-            run.run,
-            float(goodput) if isinstance(goodput, int | float) else None,
-            price,
-        )
+        goodput = self._goodput(record)
+        outcome = outcome_of(record.job.job_id, calibration, run.run, goodput, price)
         return outcome if isinstance(outcome, JobOutcome) else None
+
+    def _goodput(self, record: JobRecord) -> float | None:
+        """Return the goodput of a job that has ended; None if it goes on, or for a bound."""
+        facts = goodput_facts(self.store, record)
+        return None if facts.ended_s is None else job_goodput(facts, facts.ended_s).ratio
 
 
 def _first(run: JobRun) -> Calibration:

@@ -212,10 +212,15 @@ def with_report(observation: Observation, folder: AttemptFolder) -> Observation:
     if observation.phase not in _OVER:
         return observation
     reduction = report_at(PathBeneath.of_file(folder.reduction, (folder.job,)))
+    return observation._replace(reduction=reduction, steps=_primary_steps(observation, folder))
+
+
+def _primary_steps(observation: Observation, folder: AttemptFolder) -> StepTimes | None:
+    """Read the step times of the primary, also of an attempt whose supervisor was killed."""
     exits = observation.outcome.replicas if observation.outcome else ()
-    primary = next((replica.task_name for replica in exits if replica.role is Role.PRIMARY), None)
-    steps = steps_of(folder, primary) if primary else None
-    return observation._replace(reduction=reduction, steps=steps)
+    names = [replica.task_name for replica in exits if replica.role is Role.PRIMARY]
+    names = names or list(observation.task_names[:1])  # the first is the primary
+    return steps_of(folder, names[0]) if names else None
 
 
 def steps_of(folder: AttemptFolder, task_name: str) -> StepTimes | None:

@@ -1,0 +1,76 @@
+"""The steps of an ended attempt as the data of its last event, for the goodput of its job.
+
+The end of each attempt has an event, and an attempt that was lost has no other record of its steps.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Final
+
+from trainshed.model.step_times import StepTimes
+from trainshed.planning.goodput import AttemptTimes
+
+#: The key of the steps in the data of an attempt's last event.
+STEPS_MADE: Final = "steps_made"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsMade:
+    """The first and the last step of an attempt, as its primary reported them."""
+
+    first_s: float
+    """The time of the first report, in seconds since 1970."""
+    last_s: float
+    first_step: int | None = None
+    last_step: int | None = None
+    step_s: float | None = None
+    """Seconds of a step, without stalls and saving; None if numbers are unknown."""
+    checkpoint_step: int | None = None
+    stalled_s: float = 0.0
+    saving_s: float | None = None
+
+    @property
+    def data(self) -> dict[str, object]:
+        """The steps as the data of an event."""
+        values = {name: value for name, value in asdict(self).items() if value is not None}
+        return {STEPS_MADE: values}
+
+    def add_to(self, attempt: AttemptTimes) -> AttemptTimes:
+        """Return the times of an attempt with these steps."""
+        return replace(
+            attempt,
+            first_step=self.first_step,
+            first_step_s=self.first_s,
+            last_step=self.last_step,
+            last_step_s=self.last_s,
+            step_s=self.step_s,
+            checkpoint_step=self.checkpoint_step,
+            stalled_s=self.stalled_s,
+            saving_s=self.saving_s,
+        )
+
+
+def steps_made(times: StepTimes | None) -> StepsMade | None:
+    """Return the first and the last step of a report; None if it has no step."""
+    if times is None or not times.first_at:
+        return None
+    span_s = times.last_at - times.first_at - times.stalled_s - times.saving_s
+    return StepsMade(
+        first_s=times.first_at,
+        last_s=max(times.first_at, times.last_at),
+        first_step=times.first_step,
+        last_step=times.last_step,
+        step_s=max(0.0, span_s) / times.numbered if times.numbered else None,
+        checkpoint_step=times.checkpoint_step,
+        stalled_s=times.stalled_s,
+        saving_s=times.saving_s or None,
+    )
+
+
+def read_steps_made(data: Mapping[str, Any]) -> StepsMade | None:
+    """Read the steps from the data of an event; None if it has none."""
+    values = data.get(STEPS_MADE)
+    if not isinstance(values, dict) or not {"first_s", "last_s"} <= values.keys():
+        return None
+    names = {field.name for field in fields(StepsMade)}
+    return StepsMade(**{name: value for name, value in values.items() if name in names})

@@ -1,0 +1,122 @@
+"""Reads the times of a job and its attempts from its stored events."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from trainshed.model import event_kinds as kinds
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.step_times import StepTimes
+from trainshed.planning.attempt_steps import read_steps_made, steps_made
+from trainshed.planning.goodput import AttemptTimes, JobTimes
+from trainshed.store.opening import Store
+from trainshed.store.records.jobs import JobRecord
+from trainshed.store.records.steps import StoredEvent
+
+#: The number of events of a job that are read together, and the most that are read.
+_EVENTS_AT_ONCE: Final = 1_000
+EVENTS_MAX: Final = 20_000
+
+#: Returns the step times that a living attempt has reported so far; None if there are none.
+ReadSteps = Callable[[AttemptKey], StepTimes | None]
+
+
+def goodput_facts(
+    store: Store, record: JobRecord, read_steps: ReadSteps = lambda _: None
+) -> JobTimes:
+    """Return the times of a job and its attempts.  Raises StoreFault.
+
+    The steps of an attempt that has not ended come from ``read_steps``.
+    """
+    demand = store.demand(record.uid)
+    gpus = sum(group.count * group.each.gpu_count for group in demand.groups)
+    vcpus = float(sum(group.count * group.each.vcpus for group in demand.groups))
+    attempts = [
+        replace(_add_steps(attempt, record, read_steps), gpus=gpus, vcpus=vcpus)
+        for attempt in list_attempt_times(_read_events(store, record.uid))
+    ]
+    status = record.job.status
+    return JobTimes(
+        accepted_s=_seconds(status.create_time) or 0.0,
+        ended_s=_seconds(status.end_time),
+        attempts=tuple(attempts),
+    )
+
+
+def _add_steps(attempt: AttemptTimes, record: JobRecord, read_steps: ReadSteps) -> AttemptTimes:
+    """Add the steps of a living attempt."""
+    if attempt.ended_s is not None:
+        return attempt
+    made = steps_made(read_steps(AttemptKey(record.uid, attempt.attempt)))
+    return attempt if made is None else made.add_to(attempt)
+
+
+def list_attempt_times(events: Iterable[StoredEvent]) -> Sequence[AttemptTimes]:
+    """Return the times of all attempts that had machines, from the events of their job."""
+    by_attempt: Mapping[int, list[StoredEvent]] = defaultdict(list)
+    for event in events:
+        by_attempt[event.attempt].append(event)
+    attempts = (_attempt_times(number, by_attempt[number]) for number in sorted(by_attempt))
+    return [attempt for attempt in attempts if attempt is not None]
+
+
+def _attempt_times(number: int, events: Sequence[StoredEvent]) -> AttemptTimes | None:
+    """Return the times of an attempt; None if it never had machines."""
+    placed_s = _first(events, kinds.HOLDS)
+    if placed_s is None:
+        return None
+    end = next((event for event in events if event.kind in kinds.ENDS), None)
+    stop_s = _first(events, kinds.STOPS)
+    attempt = AttemptTimes(
+        attempt=number,
+        placed_s=placed_s,
+        running_s=_first(events, {kinds.RUNNING}),
+        ended_s=_stamp(end) if end else None,
+        stop_s=stop_s,
+        hangs=tuple(_list_hangs(events)),
+        has_failed=end is not None and end.kind in kinds.FAILS and stop_s is None,
+    )
+    made = read_steps_made(end.data) if end else None
+    return attempt if made is None else made.add_to(attempt)
+
+
+def _first(events: Sequence[StoredEvent], of_kinds: frozenset[str] | set[str]) -> float | None:
+    """Return the time of the first event of some kinds; None without one."""
+    return next((_stamp(event) for event in events if event.kind in of_kinds), None)
+
+
+def _list_hangs(events: Sequence[StoredEvent]) -> Iterator[tuple[float, float]]:
+    """Yield begin and end of the hangs of replicas; one that did not recover has no end."""
+    for index, event in enumerate(events):
+        if event.kind != kinds.HUNG:
+            continue
+        seconds = event.data.get("seconds")
+        begin_s = _stamp(event) - (float(seconds) if isinstance(seconds, int | float) else 0.0)
+        recovered = (
+            _stamp(later)
+            for later in events[index + 1 :]
+            if later.kind == kinds.RECOVERED
+            and later.data.get("task_name") == event.data.get("task_name")
+        )
+        yield begin_s, next(recovered, math.inf)
+
+
+def _read_events(store: Store, uid: int) -> Iterator[StoredEvent]:
+    seq = 0
+    for _ in range(EVENTS_MAX // _EVENTS_AT_ONCE):
+        events = store.events(uid, after=seq, limit=_EVENTS_AT_ONCE)
+        yield from events
+        if len(events) < _EVENTS_AT_ONCE:
+            return
+        seq = events[-1].seq
+
+
+def _stamp(event: StoredEvent) -> float:
+    return event.stamp_ns / 1e9
+
+
+def _seconds(time: datetime | None) -> float | None:
+    return None if time is None else time.timestamp()
