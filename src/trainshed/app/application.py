@@ -424,6 +424,7 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
 
     starts = StartForecasts(store, quotas, nodes.engines, pipelines.jobs.choose_engine)
     stories = Stories(store, prices)
+    usage = UsageReader(stories, attempts.engines)
     native = Native(
         store=store,
         stories=stories,
@@ -444,8 +445,8 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
         texts=JobTexts(
             store, pipelines.jobs, pipelines, TextStarts(pipelines.jobs, starts), prices
         ),
-        usage=UsageReader(stories, attempts.engines),
-        scalars=ScalarReader(stories, attempts.engines, data_buckets),
+        usage=usage,
+        scalars=ScalarReader(usage, data_buckets),
         progress=ProgressReader(store, attempts.engines),
     )
     return native_app(native, __version__)

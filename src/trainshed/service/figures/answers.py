@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-UsagePoint = tuple[float, float, float, float]
-"""(seconds since 1970 at the end, minimum, mean, maximum)."""
 ScalarPoint = tuple[int | None, float, float, float, float]
 """(step or None, seconds since 1970, minimum, mean, maximum)."""
 
@@ -45,7 +43,8 @@ class UsageCurve:
     """The task of the replica; None for a GPU."""
     gpu: str | None
     """The UUID of the GPU; None for a replica."""
-    points: Sequence[UsagePoint]
+    points: Sequence[tuple[float, float, float, float]]
+    """(seconds since 1970 at the end, minimum, mean, maximum) each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

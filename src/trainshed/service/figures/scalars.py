@@ -1,30 +1,160 @@
 """Reads the scalars of a job: values given to ``progress``, and event files of TensorBoard."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from trainshed.engines.several import Engines
-from trainshed.service.figures.answers import JobScalars
-from trainshed.service.jobs.story import Stories
-from trainshed.storage.buckets import Buckets
+from trainshed.files.beneath import PathBeneath
+from trainshed.launch.directories import FOLDER
+from trainshed.launch.variables import AIP_TENSORBOARD_LOG_DIR
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.job import JobSpec
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.usage import UsageLine
+from trainshed.service.figures.answers import JobScalars, ScalarCurve, ScalarSource
+from trainshed.service.figures.attempt_spans import list_attempt_spans
+from trainshed.service.figures.event_curves import EventCurves
+from trainshed.service.figures.growing_curve import CurvePoint, GrowingCurve
+from trainshed.service.figures.merge_curves import NamedCurve, merge_curves
+from trainshed.service.figures.usage import LINES_MAX, SERIES_MAX, UsageReader
+from trainshed.storage.buckets import SCHEME, Buckets
+from trainshed.store.records.jobs import JobRecord
 
 #: The most names of one call: more would not fit into an address.
 NAMES_MAX: Final = 20
+#: The longest time that a call reads event files, in seconds: other callers share the processor.
+READ_S_MAX: Final = 0.25
+#: The longest time that a call waits for another one that reads the same job, in seconds.
+_WAIT_S_MAX: Final = 5.0
+#: The most jobs whose curves are in memory.
+_JOBS_MAX: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
 class ScalarReader:
-    """Reads scalars.  Raises Refusal for a job that does not exist."""
+    """Reads scalars.  Thread-safe.  Raises Refusal for a job that does not exist."""
 
-    stories: Stories
-    engines: Engines
-    buckets: Buckets
+    def __init__(self, usage: UsageReader, buckets: Buckets) -> None:
+        """Read values given to ``progress`` through ``usage``, and event files of ``buckets``."""
+        self._usage = usage
+        self._buckets = buckets
+        self._lock = threading.Lock()
+        self._readers: OrderedDict[int, tuple[threading.Lock, EventCurves]] = OrderedDict()
 
     def scalars(
-        self, project: str, job_id: str, names: Sequence[str], points_max: int
+        self, project: str, job_id: str, names: Collection[str], points_max: int
     ) -> JobScalars:
-        """Return the curves of a job's values; empty ``names`` means all."""
-        self.stories.find(project, job_id)
-        del names, points_max
-        return JobScalars(series=[], left_out=[], complete=True)
+        """Return the curves of a job's values; empty ``names`` means all.
+
+        Raises Refusal (UNAVAILABLE) if other calls read the same job for some seconds.
+        """
+        record = self._usage.stories.find(project, job_id)
+        chosen = frozenset(names)
+        left_out: list[str] = []
+        series = [*self._read_progress(record, chosen, points_max, left_out)]
+        folders = list_log_folders(record.job.spec, self._buckets)
+        is_complete = True
+        if folders:
+            is_complete = self._read_events(record, folders, chosen, points_max, series, left_out)
+        if len(series) > SERIES_MAX:
+            left_out.append(
+                f"{len(series) - SERIES_MAX} of {len(series)} series are left out; ask for some "
+                "of them with names=NAME"
+            )
+        return JobScalars(series=series[:SERIES_MAX], left_out=left_out, complete=is_complete)
+
+    def _read_progress(
+        self,
+        record: JobRecord,
+        names: Collection[str],
+        points_max: int,
+        left_out: list[str],
+    ) -> Iterator[ScalarCurve]:
+        """Yield the curves of values given to ``progress``."""
+        curves: list[NamedCurve] = []
+        lines_left = LINES_MAX
+        for attempt in range(record.attempt, 0, -1):
+            if lines_left <= 0:
+                left_out.append(f"values given to progress by attempts up to {attempt}")
+                break
+            lines, trouble = self._usage.read_lines(AttemptKey(record.uid, attempt))
+            lines_left -= len(lines)
+            left_out += trouble
+            curves += _curves_of_lines(lines[:LINES_MAX], attempt, names, points_max)
+        yield from merge_curves(curves, ScalarSource.PROGRESS, points_max)
+
+    def _read_events(  # noqa: PLR0913, PLR0917 - the parts of the answer
+        self,
+        record: JobRecord,
+        folders: Sequence[PathBeneath],
+        names: Collection[str],
+        points_max: int,
+        series: list[ScalarCurve],
+        left_out: list[str],
+    ) -> bool:
+        """Add the curves of event files to ``series``; return whether all was read."""
+        lock, reader = self._reader_of(record.uid, folders)
+        if not lock.acquire(timeout=_WAIT_S_MAX):
+            raise Refusal(
+                Code.UNAVAILABLE,
+                f"other callers read the event files of {record.name}; try again in some seconds",
+            )
+        try:
+            spans = list_attempt_spans(self._usage.stories.store, record)
+            is_complete = reader.read(spans, time.monotonic() + READ_S_MAX)
+            series += reader.curves(names, points_max)
+            left_out += reader.left_out()
+            if not is_complete:
+                left_out.append(reader.describe_rest())
+        finally:
+            lock.release()
+        return is_complete
+
+    def _reader_of(
+        self, uid: int, folders: Sequence[PathBeneath]
+    ) -> tuple[threading.Lock, EventCurves]:
+        """Return the reader of a job's event files; forget that of the job not read for longest."""
+        with self._lock:
+            if uid not in self._readers:
+                self._readers[uid] = threading.Lock(), EventCurves(folders)
+            self._readers.move_to_end(uid)
+            if len(self._readers) > _JOBS_MAX:
+                self._readers.popitem(last=False)
+            return self._readers[uid]
+
+
+def list_log_folders(spec: JobSpec, buckets: Buckets) -> list[PathBeneath]:
+    """Return the folders in which a job's program writes event files; empty without buckets.
+
+    They are the output folder of AI Platform, and AIP_TENSORBOARD_LOG_DIR of Vertex AI.
+    """
+    trial = (spec.trial.trial_id,) if spec.trial else ()
+    logs = FOLDER[AIP_TENSORBOARD_LOG_DIR]
+    bases = ((spec.job_dir, trial), (spec.base_output_dir, (*trial, logs)))
+    return [
+        _resolve(buckets, base, names) for base, names in bases if base and base.startswith(SCHEME)
+    ]
+
+
+def _resolve(buckets: Buckets, uri: str, names: Sequence[str]) -> PathBeneath:
+    path = PathBeneath(*buckets.place_of(uri))
+    for name in names:
+        path = path.below(name)
+    return path
+
+
+def _curves_of_lines(
+    lines: Sequence[UsageLine], attempt: int, names: Collection[str], points_max: int
+) -> Iterator[NamedCurve]:
+    """Yield the curves of the values that the replicas of an attempt gave to ``progress``."""
+    curves: dict[tuple[str, str], GrowingCurve] = {}
+    for line in lines:
+        for task, usage in line.replicas.items():
+            step = usage.step[1] if usage.step else None
+            for name, spread in usage.values.items():
+                if not names or name in names:
+                    curve = curves.setdefault((name, task), GrowingCurve())
+                    curve.add(CurvePoint(step, line.at, *spread), points_max)
+    for (name, task), curve in curves.items():
+        yield NamedCurve(name, task, attempt, curve)

@@ -1,10 +1,30 @@
-"""Reads what the replicas and GPUs of a job used, through the job's engine."""
+"""Reads what the replicas and GPUs of a job used, through the engines of its attempts."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from trainshed.engines.capabilities import SupportsUsage
 from trainshed.engines.several import Engines
-from trainshed.service.figures.answers import JobUsage
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.usage import UsageLine, UsageSeries, downsample, list_series
+from trainshed.service.figures.answers import JobUsage, UsageCurve
+from trainshed.service.figures.attempt_spans import list_attempt_spans
 from trainshed.service.jobs.story import Stories
+from trainshed.store.records.jobs import JobRecord
+
+#: The most series of one answer.
+SERIES_MAX: Final = 200
+#: The most lines that a call reads before it leaves out older attempts.
+LINES_MAX: Final = 100_000
+#: The words of a sentence for the series of a GPU.
+_GPU_WORDS: Final = {
+    "gpu_use": "use",
+    "gpu_memory": "memory",
+    "gpu_power": "power",
+    "gpu_temperature": "temperature",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +37,11 @@ class UsageCall:
     until_s: float | None = None
     points_max: int
 
+    def includes(self, at_s: float) -> bool:
+        """Return whether the caller asks for the values of a time."""
+        is_late = self.since_s is None or at_s >= self.since_s
+        return is_late and (self.until_s is None or at_s <= self.until_s)
+
 
 @dataclass(frozen=True, slots=True)
 class UsageReader:
@@ -26,7 +51,82 @@ class UsageReader:
     engines: Engines
 
     def usage(self, project: str, job_id: str, call: UsageCall) -> JobUsage:
-        """Return the curves of a job's replicas and GPUs."""
-        self.stories.find(project, job_id)
-        del call
-        return JobUsage(attempts=[], series=[], missing=[])
+        """Return the curves of a job's replicas and GPUs, those of the newest attempt first."""
+        record = self.stories.find(project, job_id)
+        spans = list_attempt_spans(self.stories.store, record)
+        curves: list[UsageCurve] = []
+        missing: list[str] = []
+        lines_left = LINES_MAX
+        for number in _choose_attempts(record, call):
+            if lines_left <= 0 or len(curves) >= SERIES_MAX:
+                missing.append(_explain_limit(number))
+                break
+            lines, trouble = self.read_lines(AttemptKey(record.uid, number))
+            lines = [line for line in lines if call.includes(line.at)][-lines_left:]
+            lines_left -= len(lines)
+            series = list_series(lines)
+            missing += trouble or self._explain_gaps(record, number, series)
+            curves += _draw(number, series, call.points_max)
+        return JobUsage(attempts=spans, series=curves[:SERIES_MAX], missing=missing)
+
+    def read_lines(self, key: AttemptKey) -> tuple[Sequence[UsageLine], list[str]]:
+        """Return the lines of an attempt, and a sentence if they cannot be read."""
+        name = self.engines.name_of(key)
+        engine = self.engines.find_by_name(name)
+        if engine is None:
+            return (), [f"this server runs without the engine {name} of attempt {key.attempt}"]
+        if not isinstance(engine, SupportsUsage):
+            return (), [f"the engine {name} of attempt {key.attempt} measures no use of machines"]
+        try:
+            return engine.read_usage(key), []
+        except OSError as error:
+            text = f"cannot read the samples of attempt {key.attempt}: {error}; try again later"
+            return (), [text]
+
+    def _explain_gaps(
+        self, record: JobRecord, attempt: int, series: Sequence[UsageSeries]
+    ) -> Iterator[str]:
+        """Yield a sentence for each kind of value that was not measured."""
+        if not series:
+            yield (
+                f"attempt {attempt} has no samples in this time: it had not run for 10 seconds, "
+                "or the server samples nothing ([usage] every)"
+            )
+            return
+        demand = self.stories.store.demand(record.uid)
+        uuids = {one.gpu for one in series if one.gpu}
+        if not uuids and any(group.each.gpu_count for group in demand.groups):
+            yield f"the GPUs of attempt {attempt} were not measured"
+        for name, word in _GPU_WORDS.items():
+            measured = {one.gpu for one in series if one.name == name}
+            if lacking := sorted(uuids - measured):
+                yield f"the {word} of {', '.join(lacking)} was not measured in attempt {attempt}"
+
+
+def _choose_attempts(record: JobRecord, call: UsageCall) -> Sequence[int]:
+    """Return the attempts to read, the newest first.  Raises Refusal."""
+    if call.attempt is None:
+        return range(record.attempt, 0, -1)
+    if call.attempt > record.attempt:
+        message = f"{record.name} has no attempt {call.attempt}; its newest is {record.attempt}"
+        raise Refusal(Code.NOT_FOUND, message)
+    return [call.attempt]
+
+
+def _explain_limit(attempt: int) -> str:
+    return (
+        f"attempts up to {attempt} are left out: an answer has at most {SERIES_MAX} series; ask "
+        f"for one of them with attempt={attempt}"
+    )
+
+
+def _draw(attempt: int, series: Sequence[UsageSeries], points_max: int) -> Iterator[UsageCurve]:
+    for one in series:
+        yield UsageCurve(
+            name=one.name,
+            unit=one.unit,
+            attempt=attempt,
+            task=one.task or None,
+            gpu=one.gpu or None,
+            points=downsample(one.points, points_max),
+        )

@@ -77,6 +77,18 @@ class EventFile:
         except OSError:
             return False
 
+    def is_cut_off(self) -> bool:
+        """Return whether the file has become shorter than what was read, or was replaced so."""
+        try:
+            return os.lstat(self.path).st_size < self._offset
+        except OSError:
+            return False
+
+    @property
+    def read_bytes(self) -> int:
+        """The number of bytes that were read so far."""
+        return self._offset
+
     def read(self) -> Iterator[list[Reported]]:
         """Yield the scalars of each complete record, mostly none or one; never raises.
 

@@ -97,22 +97,27 @@ class EventFolder:
         """Add new event files; ``offset_of`` returns the offset at which to begin each."""
         began_s = time.monotonic()
         try:
-            with Beneath(self._place.root) as tree:
-                for place in self._event_files(tree):
-                    if len(self._files) >= FILES_MAX:
-                        self._is_too_much = True
-                    elif place.path not in self._files:
-                        self._files[place.path] = EventFile(place, offset_of(place.path))
+            for place in list_event_files(self._place):
+                if len(self._files) >= FILES_MAX:
+                    self._is_too_much = True
+                elif place.path not in self._files:
+                    self._files[place.path] = EventFile(place, offset_of(place.path))
         except OSError as error:
             self._is_too_much = self._is_too_much or error.errno == errno.E2BIG
         now_s = time.monotonic()
         self._search_at_s = now_s + max(_SEARCH_S_MIN, (now_s - began_s) / _SEARCH_SHARE)
 
-    def _event_files(self, tree: Beneath) -> Iterator[PathBeneath]:
-        folders = tree.walk(self._place.name, ENTRIES_MAX, lambda name: not name.startswith("."))
+
+def list_event_files(top: PathBeneath) -> Iterator[PathBeneath]:
+    """Yield the event files of a folder and of all folders below it.
+
+    Raises OSError: E2BIG after ``FOLDERS_MAX`` folders or ``ENTRIES_MAX`` entries.
+    """
+    with Beneath(top.root) as tree:
+        folders = tree.walk(top.name, ENTRIES_MAX, lambda name: not name.startswith("."))
         for count, (folder, names) in enumerate(folders, start=1):
             for name in sorted(name for name in names if PART in name):
-                yield self._place._replace(name=f"{folder}/{name}".lstrip("/"))
+                yield top._replace(name=f"{folder}/{name}".lstrip("/"))
             if count >= FOLDERS_MAX:
                 raise OSError(errno.E2BIG, "too many folders", folder)
 

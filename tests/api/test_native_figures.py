@@ -1,0 +1,185 @@
+"""The native routes of figures over time: use of machines, scalars, and progress."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from api.support import application, client, native_routes
+from databases import new_database
+from engines.events import event, record, simple
+from store.builders import add, go, place
+from trainshed.api.native.figures import figure_router
+from trainshed.engines.several import Engines
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.status import JobState
+from trainshed.model.usage import GpuUsage, ReplicaUsage, Spread, UsageLine
+from trainshed.service.figures.progress import ProgressReader
+from trainshed.service.figures.scalars import ScalarReader
+from trainshed.service.figures.usage import UsageReader
+from trainshed.service.jobs.story import Stories
+from trainshed.storage.buckets import buckets_of
+from trainshed.store.opening import open_store
+from trainshed.store.records.steps import NewEvent
+from trainshed.testing.fake_engine import FakeEngine
+
+ROUTES = "/trainshed/v1/projects"
+TASK = "workerpool0-0"
+GPU = "GPU-1"
+
+
+@pytest.fixture
+def world(tmp_path):
+    """A server with a fake engine, whose folder of buckets is ``folder``."""
+    new_database(tmp_path)
+    store = open_store(f"sqlite:///{tmp_path / 'trainshed.db'}")
+    engine = FakeEngine([])
+    usage = UsageReader(Stories(store), Engines.from_engine(engine))
+    scalars = ScalarReader(usage, buckets_of(tmp_path))
+    router = figure_router(usage, scalars, ProgressReader(store, usage.engines))
+    with client(application([], native=native_routes(router))) as edge:
+        yield SimpleNamespace(store=store, engine=engine, edge=edge, folder=tmp_path)
+    store.close()
+
+
+def get(world, path, status=200, project="demo"):
+    answer = world.edge.get(f"{ROUTES}/{project}/{path}")
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def running_job(world, job_id="census", **changes):
+    """A job whose first attempt runs."""
+    uid = add(world.store, project="demo", job_id=job_id, **changes).uid
+    place(world.store, uid)
+    return go(world.store, uid, JobState.RUNNING)
+
+
+def line(at, cpu=1.0, step=None, gpus=None, **values):
+    spreads = {name: Spread(value, value, value) for name, value in values.items()}
+    replica = ReplicaUsage(cpu=Spread(0, cpu, 2 * cpu), step=step, total=100, values=spreads)
+    use = GpuUsage(use=Spread(0, 0.5, 1)) if gpus is None else gpus
+    return UsageLine(at, 10, {TASK: replica}, {GPU: use})
+
+
+def give(world, job, *lines, attempt=1):
+    world.engine.usage[AttemptKey(job.uid, attempt)] += lines
+
+
+def test_the_usage_of_a_job_has_a_curve_for_each_replica_and_gpu(world):
+    job = running_job(world)
+    give(world, job, line(1010.0), line(1020.0, cpu=3.0))
+    body = get(world, "jobs/census/usage")
+    cpu, use = body["series"]
+    points = [[1010, 0, 1, 2], [1020, 0, 3, 6]]
+    expected = {"name": "cpu", "unit": "cores", "attempt": 1, "task": TASK, "gpu": None}
+    assert cpu == {**expected, "points": points}
+    assert (use["name"], use["gpu"], use["task"]) == ("gpu_use", GPU, None)
+    (attempt,) = body["attempts"]
+    assert (attempt["attempt"], attempt["end"]) == (1, None)
+    assert body["missing"] == [
+        f"the {word} of {GPU} was not measured in attempt 1"
+        for word in ("memory", "power", "temperature")
+    ]
+
+
+def test_an_attempt_without_samples_is_said_and_is_not_zero(world):
+    running_job(world)
+    body = get(world, "jobs/census/usage")
+    assert body["series"] == []
+    assert "attempt 1 has no samples" in body["missing"][0]
+
+
+def test_gpus_that_were_not_measured_are_said(world):
+    job = running_job(world)
+    give(world, job, UsageLine(1010.0, 10, {TASK: ReplicaUsage(cpu=Spread(1, 1, 1))}))
+    assert get(world, "jobs/census/usage")["missing"] == ["the GPUs of attempt 1 were not measured"]
+
+
+def test_a_time_and_a_number_of_points_can_be_asked_for(world):
+    job = running_job(world)
+    give(world, job, *(line(1000.0 + 10 * number, cpu=number) for number in range(100)))
+    cpu, _ = get(world, "jobs/census/usage?since=1100&until=1490&points=4")["series"]
+    assert len(cpu["points"]) == 4
+    assert (cpu["points"][-1][0], cpu["points"][-1][3]) == (1490, 98)
+
+
+def test_the_attempts_of_a_job_have_their_own_curves(world):
+    job = running_job(world)
+    restarting = NewEvent(kind="RESTARTING", message="Attempt 1 was lost.")
+    go(world.store, job.uid, JobState.QUEUED, events=(restarting,))
+    place(world.store, job.uid)
+    give(world, job, line(1010.0))
+    give(world, job, line(2010.0), attempt=2)
+    body = get(world, "jobs/census/usage")
+    assert [one["attempt"] for one in body["series"]] == [2, 2, 1, 1]
+    first, second = body["attempts"]
+    assert first["start"] <= first["end"] <= second["start"]
+    assert second["end"] is None
+    assert {s["attempt"] for s in get(world, "jobs/census/usage?attempt=1")["series"]} == {1}
+    message = get(world, "jobs/census/usage?attempt=3", status=404)["error"]["message"]
+    assert message.endswith("has no attempt 3; its newest is 2")
+
+
+def test_an_engine_that_cannot_be_reached_is_said(world):
+    job = running_job(world)
+    give(world, job, line(1010.0))
+    world.engine.unreachable = True
+    (sentence,) = get(world, "jobs/census/usage")["missing"]
+    assert sentence.startswith("cannot read the samples of attempt 1: ")
+
+
+def test_values_given_to_progress_are_scalars(world):
+    job = running_job(world)
+    give(world, job, line(1010.0, step=(1, 20), loss=4.0), line(1020.0, step=(21, 40), loss=3.0))
+    body = get(world, "jobs/census/scalars")
+    assert (body["complete"], body["left_out"]) == (True, [])
+    assert body["series"] == [
+        {
+            "name": "loss",
+            "source": "progress",
+            "run": TASK,
+            "attempt": 1,
+            "points": [[20, 1010, 4, 4, 4], [40, 1020, 3, 3, 3]],
+        }
+    ]
+    assert get(world, "jobs/census/scalars?names=accuracy")["series"] == []
+
+
+@pytest.mark.parametrize(
+    ("directory", "below"),
+    [({"base_output_dir": "gs://data/out"}, "out/logs"), ({"job_dir": "gs://data/out/"}, "out")],
+)
+def test_event_files_below_the_log_directory_are_scalars(world, directory, below):
+    job = running_job(world, **directory)
+    started_s = world.store.events(job.uid)[-1].stamp_ns // 10**9
+    logs = world.folder / "buckets/data" / below / "train"
+    logs.mkdir(parents=True)
+    content = record(event(simple("loss", 2.0), step=5, at_s=started_s + 1.5))
+    (logs / f"events.out.tfevents.{started_s + 1}.host").write_bytes(content)
+    (curve,) = get(world, "jobs/census/scalars")["series"]
+    assert (curve["name"], curve["source"], curve["run"]) == ("loss", "event files", "train")
+    assert curve["points"] == [[5, started_s + 1.5, 2, 2, 2]]
+
+
+def test_series_beyond_the_limit_are_said(world):
+    job = running_job(world)
+    values = [{f"v{number}": 1.0} for number in range(250)]
+    give(world, job, *(line(1000.0 + at, step=(at, at), **one) for at, one in enumerate(values)))
+    body = get(world, "jobs/census/scalars")
+    assert len(body["series"]) == 200
+    assert body["left_out"] == [
+        "50 of 250 series are left out; ask for some of them with names=NAME"
+    ]
+
+
+@pytest.mark.parametrize("path", ["usage", "scalars"])
+@pytest.mark.parametrize("query", ["points=1", "points=2001"])
+def test_numbers_of_points_beyond_the_limits_are_refused(world, path, query):
+    running_job(world)
+    error = get(world, f"jobs/census/{path}?{query}", status=400)["error"]
+    assert error["status"] == "INVALID_ARGUMENT"
+
+
+@pytest.mark.parametrize("path", ["usage", "scalars"])
+def test_a_job_that_does_not_exist_has_no_figures(world, path):
+    assert get(world, f"jobs/none/{path}", status=404)["error"]["status"] == "NOT_FOUND"
