@@ -136,7 +136,8 @@ def test_the_list_shows_state_notice_and_what_is_left(trainshed, fleet):
 GPUS = [
     {"index": 0, "uuid": "GPU-1", "name": "H", "type": "H100", "memoryBytes": 80 << 30,
      "state": "HELD", "who": "process 5 (attempt 7/1)", "job": "projects/p/jobs/a",
-     "idleSeconds": 1860.5, "reading": {"at": "2026-08-01T10:00:00Z", "usedBytes": 6 << 30, "use": 0.5,
+     "idleSeconds": 1860.5,
+     "reading": {"at": "2026-08-01T10:00:00Z", "usedBytes": 6 << 30, "use": 0.5,
                  "powerWatts": 312.5, "temperatureCelsius": 61, "eccErrors": 0,
                  "throttled": ["sw power cap"]}},
     {"index": 1, "uuid": "GPU-2", "name": "H", "type": "H100", "state": "FAULTY",
@@ -157,8 +158,8 @@ def test_the_gpus_of_nodes_stand_below_them_with_who_has_them_and_what_is_wrong(
     assert len(nodes.splitlines()) == 3
     _, _, first, second, problem = gpus.splitlines()
     assert "  ".join(first.split()) == (
-        "gpu1  0  H100  HELD  projects/p/jobs/a  6144/81920  50%  -  31  min  312  W  61  C  0  sw  "
-        "power  cap"
+        "gpu1  0  H100  HELD  projects/p/jobs/a  6144/81920  50%  -  31  min  312  W  61  C  0  "
+        "sw  power  cap"
     )
     assert second.split() == ["gpu1", "1", "H100", "FAULTY", "-/-", *["-"] * 7]
     assert problem == "gpu1 GPU 1 (GPU-2): Xid 79 (the GPU has fallen off the bus)"

@@ -138,13 +138,16 @@ class Gang(ABC):
     def usage(self, index: int) -> Usage:
         """Return the CPU time and memory that a replica has used so far."""
 
+    @abstractmethod
+    def read_report(self, index: int) -> bytes:
+        """Return a program's last report for ``model.usage.parse_progress``; empty: none."""
+
+    @abstractmethod
     def read_gpus(self, now_s: float) -> "Mapping[str, GpuFigures]":
         """Return the newest readings of the attempt's GPUs, by UUID, without a call of the driver.
 
         ``now_s`` is the time in seconds since 1970.  A GPU that is not measured now is absent.
         """
-        del now_s
-        return {}
 
     @abstractmethod
     def read_stacks(self, index: int, callback: Callable[[str], object]) -> bool:
@@ -252,6 +255,10 @@ class Replicas(Gang):
     def usage(self, index: int) -> Usage:
         """Return the CPU time and memory that a replica has used so far."""
         return self._tree.usage(index)
+
+    def read_report(self, index: int) -> bytes:
+        """Return a program's last report for ``model.usage.parse_progress``; empty: none."""
+        return self._folder.read_report(self._replicas[index].task_name) if self._folder else b""
 
     def read_gpus(self, now_s: float) -> "Mapping[str, GpuFigures]":
         """Return the newest readings of the replicas' GPUs from the file that the server writes."""

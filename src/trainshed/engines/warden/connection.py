@@ -1,11 +1,18 @@
 """The launcher's connection to one warden, and the last reports about its replica."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from trainshed.engines.supervise.kernel.limits import Usage
 from trainshed.engines.supervise.record.output import StreamInput
+from trainshed.engines.warden.beats import Beat
 from trainshed.engines.warden.protocol import Channel
+
+if TYPE_CHECKING:
+    from trainshed.engines.supervise.record.gpu_file import GpuFigures
+
+#: The maximum age of the readings of GPUs in seconds: then the warden is silent.
+_FRESH_S: Final = 30.0
 
 
 class WardenConnection:
@@ -29,6 +36,10 @@ class WardenConnection:
         self.beat_ns = 0
         """The time of the program's last heartbeat by the clock of its node; 0: none yet."""
         self.usage = Usage()
+        self.report = b""
+        """The last report of its program on its progress; empty: none."""
+        self._gpus: Mapping[str, GpuFigures] = {}
+        self._gpus_at_s = 0.0
         self.inlets: dict[int, StreamInput] = {}
         self.on_stacks: Callable[[str], object] | None = None
         """The function to call with the stacks that the warden sends; None: ignore them."""
@@ -37,6 +48,24 @@ class WardenConnection:
         """Send an order to the warden, if the warden is connected."""
         if self.channel is not None:
             self.channel.say({"do": do, **more_fields})
+
+    def take_beat(self, beat: Beat, now_s: float) -> bool:
+        """Store the figures of a heartbeat; return whether its program has shown a new heartbeat.
+
+        ``now_s`` is the present time of a monotonic clock.
+        """
+        self.usage = beat.usage
+        self.report = self.report if beat.report is None else beat.report
+        self._gpus, self._gpus_at_s = beat.gpus, now_s
+        if beat.progress_ns is None or beat.progress_ns == self.beat_ns:
+            return False
+        self.beat_ns = beat.progress_ns
+        return True
+
+    def list_gpus(self, now_s: float) -> "Mapping[str, GpuFigures]":
+        """Return the readings of its GPUs by UUID; none if the warden is gone or silent."""
+        is_fresh = not self.is_over and now_s - self._gpus_at_s <= _FRESH_S
+        return self._gpus if is_fresh else {}
 
     @property
     def node_name(self) -> str:
@@ -52,8 +81,3 @@ class WardenConnection:
     def is_over(self) -> bool:
         """Whether the warden has no process left, or is gone."""
         return self.is_empty or self.is_gone
-
-
-def list_nodes(wardens: Iterable[WardenConnection]) -> tuple[str, ...]:
-    """List the nodes of the wardens that have connected, each once."""
-    return tuple(dict.fromkeys(warden.node for warden in wardens if warden.node))

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trainshed.engines.processes.secret import new_secret
 from trainshed.engines.supervise.attempt import RemoteContext
@@ -21,9 +21,10 @@ from trainshed.engines.supervise.record.folder import AttemptFolder, Order, read
 from trainshed.engines.supervise.record.output import OutputSource
 from trainshed.engines.supervise.record.spec import RemoteRule, ReplicaSpec, StepRule
 from trainshed.engines.supervise.replicas import Gang
-from trainshed.engines.warden import proof, protocol
-from trainshed.engines.warden.arrivals import LOOPBACK, Arrival, fill_marks, resolve_marks
-from trainshed.engines.warden.connection import WardenConnection, list_nodes
+from trainshed.engines.warden import proof, protocol, roster
+from trainshed.engines.warden.arrivals import LOOPBACK, fill_marks, resolve_marks
+from trainshed.engines.warden.beats import parse_beat
+from trainshed.engines.warden.connection import WardenConnection
 from trainshed.engines.warden.launcher_steps import (
     Consequence,
     Event,
@@ -44,6 +45,9 @@ from trainshed.model import success
 from trainshed.model.attempt import ReplicaExit
 from trainshed.model.codec import decode, encode
 
+if TYPE_CHECKING:
+    from trainshed.engines.supervise.record.gpu_file import GpuFigures
+
 #: Seconds without a message after which a warden counts as gone, though its machine answers.  This
 #: is long, because a warden may wait for a file system that is unavailable.
 _SILENT_S: Final = 600.0
@@ -51,7 +55,6 @@ _SILENT_S: Final = 600.0
 _UNACKNOWLEDGED_S: Final = 60.0
 #: Seconds in which wardens must close their connections after their command has ended.
 _LEAVE_S: Final = 10.0
-_NAMED_MAX: Final = 5
 _MAINTENANCE: Final = "maintenance"
 _Wardens = Sequence[WardenConnection]
 
@@ -125,6 +128,15 @@ class RemoteGang(Gang):
     def usage(self, index: int) -> Usage:
         """Return the CPU time and the memory of a replica from the last report of its warden."""
         return self.wardens[index].usage
+
+    def read_report(self, index: int) -> bytes:
+        """Return the last report of a program that its warden has sent; empty: none."""
+        return self.wardens[index].report
+
+    def read_gpus(self, now_s: float) -> "Mapping[str, GpuFigures]":
+        """Return the newest readings of the GPUs of all wardens, by UUID."""
+        del now_s
+        return roster.list_gpus(self.wardens, self._loop.now())
 
     def read_stacks(self, index: int, callback: Callable[[str], object]) -> bool:
         """Order a warden to send the stacks of its replica; ``callback`` gets the text.
@@ -234,11 +246,9 @@ class RemoteGang(Gang):
         """Report a fault if a warden has not connected in time."""
         self._is_late = True
         if self._decide_step() is LauncherStep.GIVE_UP:
-            missing = [warden.index for warden in self.wardens if warden.channel is None]
-            self._fail(
-                f"{self._join_names(missing)} did not come up "
-                f"within {self._rule.start_timeout_s:g} s"
-            )
+            wardens = (warden for warden in self.wardens if warden.channel is None)
+            names = roster.join_names([self._names[warden.index] for warden in wardens])
+            self._fail(f"{names} did not come up within {self._rule.start_timeout_s:g} s")
 
     def _await_index(self, connection: socket.socket) -> None:
         """Wait for the first message on a connection, which has the index of the warden."""
@@ -300,10 +310,7 @@ class RemoteGang(Gang):
         self._fail(str(message["why"]), [warden], passes=bool(message["passes"]))
 
     def _take_beat(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
-        warden.usage = Usage(cpu_ns=message["cpu_ns"], memory_bytes=message["memory_bytes"])
-        beat_ns = message["progress_ns"]
-        if beat_ns is not None and beat_ns != warden.beat_ns:
-            warden.beat_ns = int(beat_ns)
+        if warden.take_beat(parse_beat(message), self._loop.now()):
             touch(self._context.folder.progress(self._names[warden.index]), warden.beat_ns)
 
     def _take_stacks(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
@@ -375,9 +382,9 @@ class RemoteGang(Gang):
             if consequence is not Consequence.NONE:
                 warden.is_gone = True
             if consequence is Consequence.NEVER_CONNECTED:
-                lost.append(warden.index)
+                lost.append(self._names[warden.index])
         if lost:
-            self._lose(f"{self._join_names(lost)} did not come up: {self.steps.end_words(step)}")
+            self._lose(f"{roster.join_names(lost)} did not come up: {self.steps.end_words(step)}")
         self._loop.after(_LEAVE_S, partial(self._drop_wardens, step))
         self.changed()
 
@@ -411,14 +418,11 @@ class RemoteGang(Gang):
 
     def _blame(self, wardens: _Wardens) -> None:
         """Note the nodes of these wardens as lost; without wardens, note those that are not."""
-        self.lost_nodes = list_nodes(wardens)
-        self.reached_nodes = () if wardens else list_nodes(self.wardens)
+        self.lost_nodes = roster.list_nodes(wardens)
+        self.reached_nodes = () if wardens else roster.list_nodes(self.wardens)
 
     def _resolve_marks(self) -> dict[str, str]:
-        arrivals = []
-        for warden in self.wardens:
-            first, rendezvous = (warden.prepared or {})["ports"]
-            arrivals.append(Arrival(warden.host, warden.address, first, rendezvous))
+        arrivals = list(roster.list_arrivals(self.wardens))
         return resolve_marks(arrivals, self._rule.marks, self._find_outside_address)
 
     def _find_outside_address(self) -> str:
@@ -444,8 +448,3 @@ class RemoteGang(Gang):
             warden.unanswered = 0
             if warden.channel is not None:
                 warden.channel.pause(on)
-
-    def _join_names(self, indexes: Sequence[int]) -> str:
-        names = [self._names[index] for index in indexes[:_NAMED_MAX]]
-        more = len(indexes) - len(names)
-        return ", ".join(names) + (f" and {more} more" if more else "")

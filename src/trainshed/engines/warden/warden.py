@@ -31,6 +31,7 @@ from trainshed.engines.supervise.record.folder import (
 from trainshed.engines.supervise.record.spec import ReplicaSpec
 from trainshed.engines.supervise.replicas import Replicas
 from trainshed.engines.warden import protocol
+from trainshed.engines.warden.beats import Beat, compose_beat
 from trainshed.engines.warden.below_reaper import WardenProcess
 from trainshed.engines.warden.completion import NodePython, complete_replica, compose_interpreter
 from trainshed.engines.warden.dialing import DIAL_S, dial, remove_secret
@@ -152,6 +153,7 @@ class _Warden:
         self._is_dismissed = False
         self._is_success = False
         self._checks_without_message = 0
+        self._sent_ns: int | None = None
         self._handlers: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
             "take": self._take,
             "start": self._start,
@@ -297,19 +299,15 @@ class _Warden:
             send_stacks("")
 
     def _beat(self) -> None:
-        if self._replicas is None or not self._replicas.living:
-            self._channel.say({"is": "beat", "cpu_ns": None, "memory_bytes": None,
-                               "progress_ns": None})  # fmt: skip
-            return
-        usage = self._replicas.usage(0)
-        self._channel.say(
-            {
-                "is": "beat",
-                "cpu_ns": usage.cpu_ns,
-                "memory_bytes": usage.memory_bytes,
-                "progress_ns": self._progress_ns(),
-            }
-        )
+        """Send the usage of the replica, and the progress that its program has reported."""
+        beat = Beat()
+        if self._replicas is not None and self._replicas.living:
+            progress_ns = self._progress_ns()
+            has_changed = progress_ns != self._sent_ns
+            self._sent_ns = progress_ns
+            report = self._replicas.read_report(0) if has_changed else None
+            beat = Beat(self._replicas.usage(0), progress_ns, report)
+        self._channel.say(compose_beat(beat))
 
     def _progress_ns(self) -> int | None:
         try:

@@ -51,6 +51,8 @@ class Usage(NamedTuple):
     """The bytes written to block devices so far."""
     tasks: int | None = None
     """The number of processes and threads now."""
+    at_s: float | None = None
+    """When another machine measured this, by a monotonic clock of that machine; None: just now."""
 
 
 class Setting(NamedTuple):

@@ -25,6 +25,7 @@ _PRIVATE_FOLDER: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
 _SMALL_BYTES_MAX: Final = 1 << 20
 _BYTES_MAX: Final = 1 << 26
+_REPORT_BYTES_MAX: Final = 1 << 16
 #: Programs that run as the server's user may have replaced a file by a link, a FIFO or a device.
 _CAREFUL: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -212,6 +213,17 @@ class AttemptFolder:
                 os.listdir(self.path)
             return self.stop_order()
         return None
+
+    def read_report(self, task_name: str) -> bytes:
+        """Return the last report of a program on its progress; empty if there is none.
+
+        A longer report than 64 KiB is cut off, so it is no valid JSON.
+        """
+        place = PathBeneath.of_file(self.progress(task_name), (self.path,))
+        try:
+            return read_file(place, bytes_max=_REPORT_BYTES_MAX)
+        except OSError:
+            return b""
 
     def make_key(self) -> None:
         """Write a secret for messages to the supervisor, unless it exists.  Raises OSError."""

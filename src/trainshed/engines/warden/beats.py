@@ -1,0 +1,65 @@
+"""The heartbeat of a warden: the usage and the progress of its replica, and its GPUs.
+
+A warden answers each ping with one.  The launcher gets no other figures of a replica on another
+machine.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from trainshed.engines.supervise.kernel.limits import Usage
+
+if TYPE_CHECKING:
+    from trainshed.engines.supervise.record.gpu_file import GpuFigures
+
+#: The measures of ``Usage`` that a warden sends.
+_MEASURES: Final = ("cpu_ns", "memory_bytes", "read_bytes", "written_bytes", "tasks")
+
+
+class Beat(NamedTuple):
+    """The content of a heartbeat; empty if no replica runs."""
+
+    usage: Usage = Usage()
+    progress_ns: int | None = None
+    """The time of the program's own heartbeat by the clock of its node; None: none yet."""
+    report: bytes | None = None
+    """The report of the program on its progress; None: it has not changed since the last beat."""
+    gpus: "Mapping[str, GpuFigures]" = {}  # noqa: RUF012 - never changed, as in every tuple
+    """The GPUs of the replica by UUID."""
+
+
+def compose_beat(beat: Beat) -> dict[str, Any]:
+    """Compose the message of a heartbeat; leave out what is not measured."""
+    message: dict[str, Any] = {"is": "beat"}
+    measures = {name: getattr(beat.usage, name) for name in _MEASURES}
+    message["usage"] = {name: value for name, value in measures.items() if value is not None}
+    if message["usage"]:
+        message["usage"]["at_s"] = time.monotonic()
+    if beat.progress_ns is not None:
+        message["progress_ns"] = beat.progress_ns
+    if beat.report is not None:
+        message["report"] = beat.report.decode("utf-8", "replace")
+    if beat.gpus:
+        message["gpus"] = {uuid: figures._asdict() for uuid, figures in beat.gpus.items()}
+    return message
+
+
+def parse_beat(message: Mapping[str, Any]) -> Beat:
+    """Parse the message of a heartbeat.  Raises ValueError, TypeError or KeyError."""
+    usage = dict(message["usage"])
+    at_s = usage.pop("at_s", None)
+    numbers = {name: int(usage[name]) for name in _MEASURES if name in usage}
+    report = message.get("report")
+    return Beat(
+        Usage(**numbers, at_s=None if at_s is None else float(at_s)),
+        progress_ns=int(message["progress_ns"]) if "progress_ns" in message else None,
+        report=None if report is None else str(report).encode(),
+        gpus=_parse_gpus(message["gpus"]) if "gpus" in message else {},
+    )
+
+
+def _parse_gpus(document: Any) -> "Mapping[str, GpuFigures]":
+    from trainshed.engines.supervise.record.gpu_file import parse_gpus  # noqa: PLC0415 - few have GPUs
+
+    return parse_gpus(document)

@@ -1,0 +1,82 @@
+"""What a warden tells of its replica with each heartbeat, and what its launcher makes of it."""
+
+import json
+
+import pytest
+
+from trainshed.engines.supervise.kernel.limits import Usage
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.gpu_file import GpuFigures
+from trainshed.engines.warden.beats import Beat, compose_beat, parse_beat
+from trainshed.engines.warden.connection import WardenConnection
+from trainshed.engines.warden.roster import join_names, list_gpus
+
+USAGE = Usage(cpu_ns=5, memory_bytes=6, read_bytes=7, written_bytes=8, tasks=9)
+GPUS = {"GPU-1": GpuFigures(0.5, 1.0, 300.0, 60.0, 7e6)}
+FULL = Beat(USAGE, 11, b'{"step": 3}', GPUS)
+
+
+def sent(beat):
+    """The beat as it comes out of the wire."""
+    return parse_beat(json.loads(json.dumps(compose_beat(beat))))
+
+
+def test_a_beat_arrives_whole_with_the_moment_of_its_measures():
+    arrived = sent(FULL)
+    assert arrived.usage.at_s is not None
+    assert arrived._replace(usage=arrived.usage._replace(at_s=None)) == FULL
+
+
+def test_what_is_not_measured_is_not_sent():
+    assert compose_beat(Beat()) == {"is": "beat", "usage": {}}
+    assert sent(Beat()) == Beat()
+    assert sent(Beat(Usage(tasks=0))).usage.tasks == 0
+
+
+@pytest.mark.parametrize("usage", [7, [1], {"cpu_ns": "x"}, {"cpu_ns": None}, {"at_s": []}])
+def test_nonsense_is_refused_as_any_malformed_message(usage):
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        parse_beat({"is": "beat", "usage": usage})
+
+
+def test_a_report_of_no_text_does_not_break_the_wire():
+    assert sent(Beat(report=b"\xff\x00{")).report == b"\xef\xbf\xbd\x00{"
+
+
+def test_only_a_new_time_of_the_programs_file_is_a_heartbeat_and_an_old_report_stays():
+    warden = WardenConnection(0)
+    assert warden.take_beat(FULL, 0.0)
+    assert not warden.take_beat(Beat(USAGE, 11), 5.0)
+    assert (warden.report, warden.usage) == (b'{"step": 3}', USAGE)
+    assert warden.take_beat(Beat(USAGE, 12, b""), 10.0)
+    assert warden.report == b""
+
+
+def test_gpus_of_a_warden_that_is_silent_or_gone_are_not_measured():
+    wardens = [WardenConnection(index) for index in range(3)]
+    wardens[0].take_beat(FULL, 0.0)
+    wardens[1].take_beat(FULL._replace(gpus={"GPU-2": GPUS["GPU-1"]}), 20.0)
+    assert list_gpus(wardens, 20.0).keys() == {"GPU-1", "GPU-2"}
+    assert list_gpus(wardens, 40.0).keys() == {"GPU-2"}
+    wardens[1].is_gone = True
+    assert list_gpus(wardens, 40.0) == {}
+
+
+def test_names_of_many_replicas_are_cut():
+    assert join_names(["a", "b"]) == "a, b"
+    assert join_names(list("abcdefg")) == "a, b, c, d, e and 2 more"
+
+
+def test_a_report_is_read_without_following_links_and_not_beyond_its_bound(tmp_path):
+    folder = AttemptFolder(tmp_path)
+    file = tmp_path / "progress" / "workerpool0-0"
+    assert folder.read_report("workerpool0-0") == b""
+    file.parent.mkdir()
+    file.write_bytes(b"x" * 70_000)
+    assert len(folder.read_report("workerpool0-0")) == 1 << 16
+    file.unlink()
+    file.symlink_to("/etc/hostname")
+    assert folder.read_report("workerpool0-0") == b""
+    file.unlink()
+    file.mkdir()
+    assert folder.read_report("workerpool0-0") == b""
