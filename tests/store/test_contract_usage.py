@@ -113,16 +113,24 @@ class TestUsage:
 
     def test_seconds_of_gpus_are_added_to_their_day(self, store: Store) -> None:
         key = (DAY, "local", "n1", "NVIDIA_TESLA_T4", "free")
-        store.add_gpu_seconds({key: 10.0, (DAY, "local", "n1", "NVIDIA_TESLA_T4", "held"): 4.0})
-        store.add_gpu_seconds({key: 5.0, (DAY + 1, "local", "n1", "NVIDIA_TESLA_T4", "free"): 1.0})
-        store.add_gpu_seconds({})
+        held = (DAY, "local", "n1", "NVIDIA_TESLA_T4", "held")
+        tomorrow = (DAY + 1, "local", "n1", "NVIDIA_TESLA_T4", "free")
+        assert store.gpu_look_ns() is None
+        store.add_gpu_seconds({}, before_ns=None, until_ns=100)
+        store.add_gpu_seconds({key: 10.0, held: 4.0}, before_ns=100, until_ns=200)
+        store.add_gpu_seconds({key: 5.0, tomorrow: 1.0}, before_ns=200, until_ns=300)
+        assert store.gpu_look_ns() == 300
+        store.add_gpu_seconds({key: 9.0}, before_ns=200, until_ns=310)
+        store.add_gpu_seconds({key: 9.0}, before_ns=None, until_ns=310)
+        assert store.gpu_look_ns() == 300, "another server has added this time"
         bounds = {"since_day": DAY, "until_day": DAY + 1}
         assert store.gpu_seconds(**bounds) == {"free": 15.0, "held": 4.0}
 
     def test_old_days_are_dropped(self, store: Store) -> None:
         uid = ran(store)
         store.write_usage(read(store, uid), [row(), row(DAY + 1)])
-        store.add_gpu_seconds({(DAY, "local", "n1", "T4", "free"): 1.0})
+        store.add_gpu_seconds({}, before_ns=None, until_ns=1)
+        store.add_gpu_seconds({(DAY, "local", "n1", "T4", "free"): 1.0}, before_ns=1, until_ns=2)
         store.drop_usage(DAY + 1)
         assert [kept.day for kept in store.usage_rows(uid)] == [DAY + 1]
         assert not store.gpu_seconds(since_day=0, until_day=DAY + 9)

@@ -4,7 +4,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,7 +32,14 @@ from trainshed.api.probes import Probes
 from trainshed.api.rest import LazyApp, make_app
 from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
-from trainshed.app.chores import make_housekeeping, make_learning, make_submit_notes, open_job_log
+from trainshed.app.bucket_objects import open_objects, user_of_bucket
+from trainshed.app.chores import (
+    make_accounting,
+    make_housekeeping,
+    make_learning,
+    make_submit_notes,
+    open_job_log,
+)
 from trainshed.app.gateway import make_gateway_listener, select_env
 from trainshed.catalog.open import catalog_for
 from trainshed.config import Settings, load_environments
@@ -76,7 +83,6 @@ from trainshed.service.upkeep.file_modes import PRIVATE_FOLDER, make_private
 from trainshed.service.upkeep.housekeeping import Housekeeping
 from trainshed.service.upkeep.project_bytes import ProjectBytes
 from trainshed.storage.buckets import Buckets, buckets_of
-from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store, open_store
@@ -178,7 +184,7 @@ def build(
     nearest = engines.nearest
     images = _images(settings, engines)
     settings.jobs_dir.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-    objects = _objects(settings, partial(_user_of, store, nearest.traits.uids))
+    objects = open_objects(settings, partial(user_of_bucket, store, nearest.traits.uids))
     uploads = Uploads(objects)
     project_bytes = ProjectBytes(settings.project_bytes_max)
     storage = storage_routes(objects, uploads, store, project_bytes)
@@ -219,6 +225,7 @@ def build(
         hang_restart=settings.hang_restart,
         clock=partial(_time_of, store),
     )
+    leads = lambda: controller.leading  # noqa: E731 - read at each call
     logs = LogService(store, open_job_log(settings, engines))
     catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
     plan_notes = PlanNotes(store=store, make=partial(make_submit_notes, store, catalog, prices))
@@ -293,14 +300,16 @@ def build(
         controller=controller,
         gateway=gateway,
         housekeeping=make_housekeeping(
-            settings, store, engines, access, sign_ins, uploads, project_bytes
+            settings, store, engines, access, sign_ins, uploads, project_bytes, leads
         ),
         http=http,
         native_timer=_make_native_timer(native, store),
         table=table,
         chain_services=chain_services,
         audit_log=audit_log,
-        learning=make_learning(store, catalog, prices, plan_notes),
+        learning=make_learning(
+            store, catalog, prices, plan_notes, make_accounting(store, engines, prices, leads)
+        ),
         engines=engines,
     )
 
@@ -332,33 +341,6 @@ def _images(settings: Settings, engines: Engines) -> ImagesByEngine:
 
 def _engines(settings: Settings, engine: Engine | None) -> Engines:
     return engines_of(settings) if engine is None else Engines.from_engine(engine)
-
-
-def _objects(settings: Settings, user_of: Callable[[str], int | None]) -> Objects:
-    """Return the objects of all buckets.  Raises UsageFault for an unreachable remote bucket."""
-    if not settings.buckets:
-        return Objects(data_dir=settings.data_dir)
-    # most servers have no remote buckets, and these imports are slow
-    from trainshed.storage.remote import remotes_of  # noqa: PLC0415
-    from trainshed.storage.remote_objects import ObjectsWithRemotes  # noqa: PLC0415
-
-    remotes = remotes_of(settings.buckets, user_of)
-    return ObjectsWithRemotes(data_dir=settings.data_dir, remotes=remotes)
-
-
-def _user_of(store: Store, uids: tuple[int, int] | None, bucket: str) -> int | None:
-    """Return the uid of a bucket's project; None if projects have no uids or it has no project.
-
-    Raises PermissionError if the range has no uid left: the server's own uid is no substitute.
-    """
-    if uids is None or (row := store.bucket(bucket)) is None:
-        return None
-    user = uids[0] + store.owner_number(row[0])
-    if user > uids[1]:
-        raise PermissionError(
-            f"[isolation] uids has no number left for the project {row[0]}; make the range larger"
-        )
-    return user
 
 
 def _time_of(store: Store) -> datetime:

@@ -1,7 +1,7 @@
 """Makes the chores of a server: removing old data, measuring, and learning from jobs."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +52,7 @@ def make_housekeeping(  # noqa: PLR0913, PLR0917 - the inputs of the chores
     sign_ins: SignIns,
     uploads: Uploads,
     project_bytes: ProjectBytes,
+    leads: Callable[[], bool],
 ) -> Housekeeping:
     retention = Retention(
         store=store,
@@ -86,21 +87,67 @@ def make_housekeeping(  # noqa: PLR0913, PLR0917 - the inputs of the chores
             "tokens for buckets": partial(bucket_tokens.forget_ended, store),
             "audit log": audit.tidy,
             "reserved disk space": store.keep_room,
+            "states of GPUs": _make_gpu_watch(store, leads),
             "disk space": DiskWatch(settings.data_dir).look,
         }
     )
 
 
 def make_learning(
-    store: Store, catalog: Catalog, prices: Prices, plan_notes: PlanNotes
+    store: Store,
+    catalog: Catalog,
+    prices: Prices,
+    plan_notes: PlanNotes,
+    account: Callable[[], None],
 ) -> Housekeeping:
     chores: dict[str, Callable[[], object]] = {
         "learning from jobs": partial(
             _learn, store, catalog, prices, CpuBudget(share=_LEARN_SHARE)
         ),
         "plan notes": plan_notes.write,
+        "use of machines": account,
     }
     return Housekeeping(chores, every_s=_LEARN_EVERY_S)
+
+
+def make_accounting(
+    store: Store, engines: Engines, prices: Prices, leads: Callable[[], bool]
+) -> Callable[[], None]:
+    """Return the chore that writes what jobs used of their machines."""
+
+    def make() -> Callable[[], None]:
+        from trainshed.service.costs.accounting import Accounting  # noqa: PLC0415
+        from trainshed.service.goodput.facts import goodput_facts  # noqa: PLC0415
+
+        return Accounting(
+            store=store,
+            engines=engines,
+            prices=prices,
+            read_times=partial(goodput_facts, store),
+            leads=leads,
+            turns=CpuBudget(share=_LEARN_SHARE),
+        ).account
+
+    return _LazyChore(make)
+
+
+def _make_gpu_watch(store: Store, leads: Callable[[], bool]) -> Callable[[], None]:
+    def make() -> Callable[[], None]:
+        from trainshed.service.costs.gpu_watch import GpuWatch  # noqa: PLC0415
+
+        return GpuWatch(store=store, leads=leads).look
+
+    return _LazyChore(make)
+
+
+class _LazyChore:
+    """A chore whose modules are imported at its first run: they would delay the server's start."""
+
+    def __init__(self, make: Callable[[], Callable[[], None]]) -> None:
+        self._make = cache(make)
+
+    def __call__(self) -> None:
+        self._make()()
 
 
 def _learn(store: Store, catalog: Catalog, prices: Prices, budget: CpuBudget) -> None:

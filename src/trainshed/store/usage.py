@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Select, Text, bindparam, delete, func, select
+from sqlalchemy import Select, Text, bindparam, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.model.time_use import HELD_USES
@@ -22,6 +22,8 @@ from trainshed.store.writer import Transaction
 
 #: The mark of the last job whose time was stored after its seats changed.
 USAGE_MARK: Final = "usage"
+#: The mark of the time, in ns since 1970, up to which the seconds of GPUs were added.
+LOOK_MARK: Final = "gpu_days"
 #: The keys that rows are added by.
 KEYS: Final = {
     "project": ATTEMPT_USAGE.c.project,
@@ -56,6 +58,13 @@ _SET_MARK: Final = _new.on_conflict_do_update(
     index_elements=["name"],
     set_={"value": _new.excluded.value},
     where=MARKS.c.value < _new.excluded.value,
+)
+_LOOK: Final = select(MARKS.c.value).where(MARKS.c.name == LOOK_MARK)
+_FIRST_LOOK: Final = insert(MARKS).on_conflict_do_nothing().returning(MARKS.c.name)
+_MOVE_LOOK: Final = (
+    update(MARKS)
+    .where(MARKS.c.name == LOOK_MARK, MARKS.c.value == bindparam("before_ns"))
+    .values(value=bindparam("until_ns"))
 )
 _day = insert(GPU_DAYS)
 _ADD_SECONDS: Final = _day.on_conflict_do_update(
@@ -135,8 +144,27 @@ class StoredUsage:
         rows = self._db.rows(_within(query, projects), **_bounds(since_day, until_day, projects))
         return {row[0]: row[1] for row in rows}
 
-    def add_gpu_seconds(self, seconds: Mapping[GpuDayKey, float]) -> None:
-        """Add seconds of GPUs to their days."""
+    def usage_job_count(
+        self, *, since_day: int, until_day: int, projects: Collection[str] | None
+    ) -> int:
+        """Return the number of jobs with rows from a day until before another."""
+        query = select(func.count(ATTEMPT_USAGE.c.uid.distinct()))
+        bounds = _bounds(since_day, until_day, projects)
+        return int(self._db.column(_within(query, projects), **bounds)[0])
+
+    def gpu_look_ns(self) -> int | None:
+        """Return until when the seconds of GPUs were added; None: never yet."""
+        looks = self._db.column(_LOOK)
+        return looks[0] if looks else None
+
+    def add_gpu_seconds(
+        self, seconds: Mapping[GpuDayKey, float], *, before_ns: int | None, until_ns: int
+    ) -> None:
+        """Add seconds of GPUs to their days, up to a time.
+
+        ``before_ns`` is ``gpu_look_ns`` as the caller read it; if another server has added its
+        seconds since, nothing is added.
+        """
         names = ("day", "engine", "node", "gpu_type", "state")
         values = [
             {**dict(zip(names, key, strict=True)), "seconds": added_s}
@@ -144,11 +172,11 @@ class StoredUsage:
         ]
 
         def put(tx: Transaction) -> None:
-            for row in values:
-                tx.connection.execute(_ADD_SECONDS, row)
+            if _move_look(tx, before_ns, until_ns):
+                for row in values:
+                    tx.connection.execute(_ADD_SECONDS, row)
 
-        if values:
-            self._db.write(put)
+        self._db.write(put)
 
     def gpu_seconds(self, *, since_day: int, until_day: int) -> Mapping[str, float]:
         """Return the seconds of all GPUs by state, from a day until before another."""
@@ -163,6 +191,15 @@ class StoredUsage:
                 tx.connection.execute(statement, {"before_day": before_day})
 
         self._db.write(drop)
+
+
+def _move_look(tx: Transaction, before_ns: int | None, until_ns: int) -> bool:
+    """Set until when the seconds of GPUs were added; False if another server has done it."""
+    if before_ns is None:
+        row = {"name": LOOK_MARK, "value": until_ns}
+        return tx.connection.execute(_FIRST_LOOK, row).first() is not None
+    moved = {"before_ns": before_ns, "until_ns": until_ns}
+    return bool(tx.connection.execute(_MOVE_LOOK, moved).rowcount)
 
 
 def _within(query: Select[Any], projects: Collection[str] | None) -> Select[Any]:

@@ -35,8 +35,10 @@ from trainshed.api.native.sign_ins import sign_in_router
 from trainshed.api.native.stream import stream_router
 from trainshed.api.native.studies import study_router
 from trainshed.api.native.texts import text_router
+from trainshed.api.native.usage import usage_router
 from trainshed.api.permissions import Permissions
 from trainshed.model.refusals import Code, Refusal
+from trainshed.service.costs.usage_report import UsageReports
 from trainshed.service.jobs.job_lists import JobLists
 from trainshed.service.jobs.study_reads import StudyReader
 from trainshed.service.log.downloads import LogDownloads
@@ -92,6 +94,7 @@ def _make_routers(native: Native, version: str) -> Iterator[APIRouter]:
     yield job_router(native)
     yield study_router(StudyReader(native.stories))
     yield figure_router(native.usage, native.scalars, native.progress)
+    yield usage_router(UsageReports(native.store))
     yield order_router(native.orders, native.audit_log)
     yield text_router(native.texts)
     yield log_router(native)

@@ -1,0 +1,111 @@
+"""Writes what jobs used of their machines: after each change of their seats, and while they run.
+
+The server that holds the scheduler's lease does it.  The rows of a job are computed from its events
+and its usage and replaced whole, so that repeating it changes nothing and a kill loses nothing.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from trainshed.engines.capabilities import SupportsUsage
+from trainshed.engines.several import Engines
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.usage import UsageLine
+from trainshed.planning.goodput import JobTimes
+from trainshed.planning.usage_days import Measurement, today
+from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.usage_rows import group_machines, measure_gpus, usage_rows
+from trainshed.service.learning.turns import CpuBudget
+from trainshed.store.opening import Store
+from trainshed.store.records.jobs import JobRecord
+
+#: The most jobs that one turn reads; it can process fewer.
+_AT_ONCE: Final = 25
+#: Seconds after which the rows of a job that holds machines are written again.
+REFRESH_S: Final = 300.0
+#: Days for which rows are stored.
+DAYS_MAX: Final = 1100
+
+
+@dataclass(slots=True, kw_only=True)
+class Accounting:
+    """Keeps the rows of ``attempt_usage`` up to date.  Safe for several servers."""
+
+    store: Store
+    engines: Engines
+    prices: Prices
+    read_times: Callable[[JobRecord], JobTimes]
+    leads: Callable[[], bool]
+    """Whether this server holds the scheduler's lease."""
+    turns: CpuBudget
+    monotonic: Callable[[], float] = time.monotonic
+    _due_s: dict[int, float] = field(default_factory=dict, init=False)
+    """When the rows of a job that holds machines are written again, by uid."""
+    _listed_s: float = field(default=float("-inf"), init=False)
+    _dropped_day: int = field(default=0, init=False)
+
+    def account(self) -> None:
+        """Write the rows of some jobs: of those that changed, then of those that run.
+
+        Raises StoreFault.
+        """
+        if self.turns.is_resting or not self.leads():
+            return
+        with self.turns.one() as has_time:
+            for mark, uid in self.store.changed_jobs(_AT_ONCE):
+                if not has_time():
+                    return
+                self._write(uid, mark)
+            self._refresh(has_time)
+        self._drop_old()
+
+    def _refresh(self, has_time: Callable[[], bool]) -> None:
+        """Write the rows of jobs that hold machines again, the longest unwritten first."""
+        now_s = self.monotonic()
+        if now_s - self._listed_s > REFRESH_S / 10:
+            uids = {held.uid for held in self.store.holding()}
+            self._due_s = {uid: self._due_s.get(uid, now_s) for uid in uids}
+            self._listed_s = now_s
+        for uid in sorted(self._due_s, key=lambda uid: self._due_s[uid]):
+            if self._due_s[uid] > now_s or not has_time():
+                return
+            self._write(uid)
+            self._due_s[uid] = now_s + REFRESH_S
+
+    def _write(self, uid: int, mark: int | None = None) -> None:
+        record = self.store.job_by_uid(uid)
+        if record is None or not record.attempt:
+            self.store.write_usage(None, (), mark)
+            return
+        times = self.read_times(record)
+        spec = self.store.expanded(uid)
+        machines = group_machines(spec, self.store.demand(uid))
+        gpus = sum(group.gpus for group in machines.values())
+        measured = self._measure(uid, times, gpus) if gpus else {}
+        now_s = self.store.now().timestamp()
+        rows = usage_rows(times, now_s, machines, self.prices.list_for_job(spec), measured)
+        self.store.write_usage(record, rows, mark)
+
+    def _measure(self, uid: int, times: JobTimes, gpus: int) -> Mapping[int, Sequence[Measurement]]:
+        skew_s = self.store.clock_skew_s()
+        keys = {attempt.attempt: AttemptKey(uid, attempt.attempt) for attempt in times.attempts}
+        return {
+            attempt: measure_gpus(self._read_lines(key), gpus, skew_s)
+            for attempt, key in keys.items()
+        }
+
+    def _read_lines(self, key: AttemptKey) -> Sequence[UsageLine]:
+        """Return the usage of an attempt; empty if it cannot be read now."""
+        try:
+            engine = self.engines.get_by_attempt(key)
+            return engine.read_usage(key) if isinstance(engine, SupportsUsage) else ()
+        except OSError:
+            return ()
+
+    def _drop_old(self) -> None:
+        day = today(self.store.now())
+        if day != self._dropped_day:
+            self.store.drop_usage(day - DAYS_MAX)
+            self._dropped_day = day

@@ -1,0 +1,48 @@
+"""Responses of the native API on what machines were used for, and what that cost."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineUse:
+    """What some machines were used for.  Seconds are by use; uses without time are absent."""
+
+    key: str
+    """The project, user, machine type or day (2026-11-01, UTC)."""
+    jobs: int
+    gpu_seconds: Mapping[str, float]
+    vcpu_seconds: Mapping[str, float]
+    """Of machines without GPUs alone."""
+    energy_j: float | None
+    """Joules of the GPUs; None: not measured."""
+    cost: Mapping[str, Any] | None
+    """None: no machine was used."""
+    other_costs: Sequence[Mapping[str, Any]]
+    """Costs in other currencies, which are never added."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetUse:
+    """How long the GPUs of all nodes were in which state, as servers observed them."""
+
+    gpu_seconds: Mapping[str, float]
+    """By state: free, drained, foreign, faulty, held; ``unobserved`` while no server ran."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReport:
+    """The use of machines in some days, by one key."""
+
+    by: str
+    since: str
+    """The first day, in UTC."""
+    until: str
+    """The last day."""
+    rows: Sequence[MachineUse]
+    left_out: int
+    """The number of rows beyond the limit; ``total`` includes them."""
+    total: MachineUse
+    fleet: FleetUse | None
+    """None for callers and questions that are limited to one project."""

@@ -1,0 +1,154 @@
+"""Adds up what machines were used for, by project, user, machine type or day."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from trainshed.model.refusals import Code, Refusal
+from trainshed.planning.job_cost import JobCost, sum_costs
+from trainshed.planning.usage_days import day_number, day_text, today
+from trainshed.service.costs.usage_answers import FleetUse, MachineUse, UsageReport
+from trainshed.store.opening import Store
+from trainshed.store.records.usage import UsageSum
+from trainshed.store.usage import KEYS
+
+#: The first day of a report if the caller names none: so many days ago.
+DAYS_DEFAULT: Final = 30
+#: The most rows of a report.
+ROWS_MAX: Final = 5_000
+_HOUR_S: Final = 3600.0
+_AGO: Final = re.compile(r"(\d{1,4})d")
+_DAY_FORM: Final = "a day such as 2026-11-01, today, yesterday, or 7d for the day 7 days ago (UTC)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportQuery:
+    """What a caller asks for; days as texts, both included."""
+
+    by: str = "project"
+    since: str | None = None
+    until: str | None = None
+    project: str | None = None
+    """Only this project; None: all projects."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReports:
+    """Makes reports."""
+
+    store: Store
+
+    def report(self, query: ReportQuery) -> UsageReport:
+        """Return the use of machines.  Raises Refusal for invalid days or keys."""
+        since_day, last_day = self._days(query)
+        days = {"since_day": since_day, "until_day": last_day + 1}
+        projects = None if query.project is None else (query.project,)
+        sums = self.store.usage_sums(query.by, **days, projects=projects)
+        jobs = self.store.usage_jobs(query.by, **days, projects=projects)
+        rows = _order(query.by, _group(query.by, sums, jobs))
+        fleet = FleetUse(gpu_seconds=self.store.gpu_seconds(**days)) if projects is None else None
+        return UsageReport(
+            by=query.by,
+            since=day_text(since_day),
+            until=day_text(last_day),
+            rows=rows[:ROWS_MAX],
+            left_out=max(0, len(rows) - ROWS_MAX),
+            total=_machine_use(
+                "total", sums, self.store.usage_job_count(**days, projects=projects)
+            ),
+            fleet=fleet,
+        )
+
+    def _days(self, query: ReportQuery) -> tuple[int, int]:
+        if query.by not in KEYS:
+            raise Refusal(Code.INVALID_ARGUMENT, f"by must be {_join(KEYS)}, got {query.by!r}")
+        now_day = today(self.store.now())
+        since = (
+            now_day - DAYS_DEFAULT if query.since is None else _day("since", query.since, now_day)
+        )
+        until = now_day if query.until is None else _day("until", query.until, now_day)
+        if until < since:
+            raise Refusal(
+                Code.INVALID_ARGUMENT,
+                f"until must not be before since, got {day_text(until)} and {day_text(since)}",
+            )
+        return since, until
+
+
+def _day(field: str, text: str, now_day: int) -> int:
+    words = {"today": now_day, "yesterday": now_day - 1}
+    if text in words:
+        return words[text]
+    if match := _AGO.fullmatch(text):
+        return now_day - int(match[1])
+    with suppress(ValueError):
+        return day_number(date.fromisoformat(text))
+    raise Refusal(Code.INVALID_ARGUMENT, f"{field} must be {_DAY_FORM}, got {text!r}")
+
+
+def _join(names: Iterable[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} or {last}"
+
+
+def _group(
+    by: str, sums: Sequence[UsageSum], jobs: Mapping[str | int, int]
+) -> Sequence[MachineUse]:
+    by_key: dict[str | int, list[UsageSum]] = defaultdict(list)
+    for usage in sums:
+        by_key[usage.key].append(usage)
+    return [
+        _machine_use(day_text(int(key)) if by == "day" else str(key), parts, jobs.get(key, 0))
+        for key, parts in by_key.items()
+    ]
+
+
+def _order(by: str, rows: Sequence[MachineUse]) -> Sequence[MachineUse]:
+    """Return days in their order, and other rows with the most GPU time, then vCPU time, first."""
+    if by == "day":
+        return sorted(rows, key=lambda row: row.key)
+    return sorted(
+        rows,
+        key=lambda row: (-sum(row.gpu_seconds.values()), -sum(row.vcpu_seconds.values()), row.key),
+    )
+
+
+def _machine_use(key: str, sums: Sequence[UsageSum], jobs: int) -> MachineUse:
+    joules = [usage.energy_j for usage in sums if usage.energy_j is not None]
+    costs = [cost.document for cost in sum_costs(map(_cost, sums))]
+    return MachineUse(
+        key=key,
+        jobs=jobs,
+        gpu_seconds=_add_seconds((usage.seconds, usage.gpus) for usage in sums),
+        vcpu_seconds=_add_seconds((usage.seconds, usage.vcpus) for usage in sums if not usage.gpus),
+        energy_j=sum(joules) if joules else None,
+        cost=costs[0] if costs else None,
+        other_costs=costs[1:],
+    )
+
+
+def _add_seconds(parts: Iterable[tuple[Mapping[str, float], float]]) -> Mapping[str, float]:
+    total: dict[str, float] = defaultdict(float)
+    for seconds, count in parts:
+        for use, used_s in seconds.items() if count else ():
+            total[use] += count * used_s
+    return dict(total)
+
+
+def _cost(usage: UsageSum) -> JobCost:
+    if usage.hour_price is None:
+        lacking = (f"no price of {usage.machine_type} is known",)
+        return JobCost(amount=None, currency=None, is_at_least=True, lacking=lacking, parts={})
+    parts = {use: usage.hour_price * used_s / _HOUR_S for use, used_s in usage.seconds.items()}
+    return JobCost(
+        amount=sum(parts.values()),
+        currency=usage.currency,
+        is_at_least=False,
+        parts=parts,
+        source=usage.price_source,
+        date=usage.price_date,
+    )
