@@ -125,6 +125,12 @@ class SupportsUsage(Protocol):
         JSON.  Raises OSError if they cannot be read now.
         """
 
+    def read_newest_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+        """Return the newest lines of ``read_usage``, at most 16 of them.
+
+        It reads at most 64 KiB if the attempt is running.  Raises OSError.
+        """
+
 
 @runtime_checkable
 class SupportsFencing(Protocol):

@@ -229,6 +229,10 @@ class FakeEngine:
         with self._lock:
             return tuple(self.usage.get(key, ()))
 
+    def read_newest_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+        """Return the last lines in ``usage``.  Raises ConnectionError."""
+        return self.read_usage(key)[-16:]
+
     def list_attempts(self) -> Sequence[ListedAttempt]:
         """Return every launched attempt, and leftovers of a test.  Raises ConnectionError."""
         self._reach()

@@ -66,7 +66,7 @@ from trainshed.engines.supervise.record.gpu_file import NAME as GPU_FILE
 from trainshed.engines.supervise.record.observe import measured
 from trainshed.engines.supervise.record.sent import sent
 from trainshed.engines.supervise.record.spec import HangRule, LogRule
-from trainshed.engines.supervise.record.usage_file import read_usage
+from trainshed.engines.supervise.record.usage_file import read_newest_usage, read_usage
 from trainshed.files.trees import remove_tree
 from trainshed.model.attempt import AttemptKey, Measured, Observation
 from trainshed.model.codec import encode
@@ -232,6 +232,10 @@ class LocalEngine:
     def read_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
         """Read what an attempt's supervisor has measured.  Raises OSError."""
         return read_usage(self._folder(key))
+
+    def read_newest_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+        """Read the newest lines of ``read_usage`` alone.  Raises OSError."""
+        return read_newest_usage(self._folder(key))
 
     def list_attempts(self) -> Sequence[ListedAttempt]:
         """List the attempts that have a folder, or a process with their mark."""

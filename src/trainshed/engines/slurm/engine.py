@@ -41,7 +41,7 @@ from trainshed.engines.slurm.submit import Submitter
 from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.supervise.record.observe import measured
-from trainshed.engines.supervise.record.usage_file import read_usage
+from trainshed.engines.supervise.record.usage_file import read_newest_usage, read_usage
 from trainshed.engines.warden import archive, marks
 from trainshed.model.attempt import AttemptKey, Loss, Measured, Observation, Phase
 from trainshed.model.explanation import Explanation
@@ -214,6 +214,10 @@ class SlurmEngine:
     def read_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
         """Read what an attempt's launcher has measured.  Raises OSError."""
         return read_usage(self._spool.folder(key))
+
+    def read_newest_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+        """Read the newest lines of ``read_usage`` alone.  Raises OSError."""
+        return read_newest_usage(self._spool.folder(key))
 
     def list_attempts(self) -> Sequence[ListedAttempt]:
         """List all attempts with a folder in the spool or a job of this installation in Slurm."""

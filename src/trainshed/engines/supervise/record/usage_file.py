@@ -24,6 +24,8 @@ _PIECE_BYTES: Final = 1 << 16
 #: The most bytes that a reader reads of each file, and unpacks of the packed one: those of a job of
 #: 8 GPUs that has run for a year are fewer.
 _FILE_BYTES_MAX: Final = 1 << 24
+#: The number of lines that ``read_newest_usage`` returns at most.
+NEWEST_MAX: Final = 16
 _UNPACKED_BYTES_MAX: Final = 1 << 26
 
 
@@ -38,12 +40,24 @@ def read_usage(folder: AttemptFolder) -> list[UsageLine]:
     return parse_lines(filter(None, lines.split(b"\n")))
 
 
-def _read(path: str) -> bytes:
+def read_newest_usage(folder: AttemptFolder) -> list[UsageLine]:
+    """Return the newest lines of an attempt, at most ``NEWEST_MAX``; empty if there are none.
+
+    Raises OSError if the files cannot be read now.
+    """
+    lines = _read(folder.usage, _PIECE_BYTES, from_end=True).split(b"\n")
+    newest = parse_lines(filter(None, lines[-NEWEST_MAX - 1 :]))
+    return newest or read_usage(folder)[-NEWEST_MAX:]
+
+
+def _read(path: str, bytes_max: int = _FILE_BYTES_MAX, *, from_end: bool = False) -> bytes:
     """Read a file as far as its size is allowed; empty if it is missing or not a regular file."""
     place = PathBeneath.of_file(path)
     try:
         with Beneath(place.root) as folder, folder.read(place.name) as file:
-            return file.read(_FILE_BYTES_MAX)
+            if from_end:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - bytes_max))
+            return file.read(bytes_max)
     except OSError as error:
         if error.errno in NOT_A_FILE:
             return b""
