@@ -1,5 +1,6 @@
 """The native routes of figures over time: use of machines, scalars, and progress."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -7,12 +8,15 @@ import pytest
 from api.support import application, client, native_routes
 from databases import new_database
 from engines.events import event, record, simple
-from store.builders import add, go, place
+from store.builders import add, add_study, go, place
 from trainshed.api.native.figures import figure_router
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
+from trainshed.model.job import JobSpec, ReplicaGroup
+from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.model.usage import GpuUsage, ReplicaUsage, Spread, UsageLine
+from trainshed.service.costs.prices import Prices
 from trainshed.service.figures.progress import ProgressReader
 from trainshed.service.figures.scalars import ScalarReader
 from trainshed.service.figures.usage import UsageReader
@@ -35,9 +39,13 @@ def world(tmp_path):
     engine = FakeEngine([])
     usage = UsageReader(Stories(store), Engines.from_engine(engine))
     scalars = ScalarReader(usage, buckets_of(tmp_path))
-    router = figure_router(usage, scalars, ProgressReader(store, usage.engines))
+    clock = SimpleNamespace(now_s=1000.0)
+    progress = ProgressReader(
+        store, usage.engines, Prices(), lambda _project, _spec: 2.5, lambda: clock.now_s
+    )
+    router = figure_router(usage, scalars, progress)
     with client(application([], native=native_routes(router))) as edge:
-        yield SimpleNamespace(store=store, engine=engine, edge=edge, folder=tmp_path)
+        yield SimpleNamespace(store=store, engine=engine, edge=edge, folder=tmp_path, clock=clock)
     store.close()
 
 
@@ -183,3 +191,55 @@ def test_numbers_of_points_beyond_the_limits_are_refused(world, path, query):
 @pytest.mark.parametrize("path", ["usage", "scalars"])
 def test_a_job_that_does_not_exist_has_no_figures(world, path):
     assert get(world, f"jobs/none/{path}", status=404)["error"]["status"] == "NOT_FOUND"
+
+
+def progress_of(world, project="demo"):
+    return get(world, "progress", project=project)["rows"]
+
+
+def test_the_progress_of_running_jobs_has_step_rate_and_use(world):
+    job = running_job(world)
+    now_s = time.time()
+    give(world, job, line(now_s - 20, step=(100, 110)), line(now_s - 10, step=(110, 120)))
+    (row,) = progress_of(world)
+    assert (row["job"], row["attempt"], row["step"], row["total"]) == (job.name, 1, 120, 100)
+    assert (row["step_s"], row["predicted_step_s"], row["gpu_use"]) == (1.0, 2.5, 0.5)
+    assert row["cost"] is None, "its machine types have no price"
+
+
+def test_a_job_with_priced_machines_has_a_cost(world):
+    group = ReplicaGroup(role=Role.PRIMARY, count=1, machine_type="n1-standard-4")
+    spec = JobSpec(dialect=Dialect.AIPLATFORM_V1, region="us-central1", groups=(group,))
+    running_job(world, expanded=spec)
+    (row,) = progress_of(world)
+    assert row["cost"]["amount"] >= 0
+    assert (row["cost"]["currency"], row["cost"]["at_least"]) == ("USD", False)
+
+
+def test_progress_is_computed_once_in_ten_seconds(world):
+    job = running_job(world)
+    now_s = time.time()
+    give(world, job, line(now_s, step=(1, 2)))
+    assert progress_of(world)[0]["step"] == 2
+    give(world, job, line(now_s + 1, step=(3, 4)))
+    world.clock.now_s += 9
+    assert progress_of(world)[0]["step"] == 2
+    world.clock.now_s += 1
+    assert progress_of(world)[0]["step"] == 4
+
+
+def test_progress_is_that_of_visible_jobs_that_run(world):
+    add(world.store, project="demo", job_id="waits")
+    running_job(world)
+    add_study(world.store, project="demo", job_id="tune")
+    uid = add(world.store, project="other", job_id="foreign").uid
+    place(world.store, uid)
+    go(world.store, uid, JobState.RUNNING)
+    assert [row["project"] for row in progress_of(world)] == ["demo"]
+    assert [row["project"] for row in progress_of(world, project="-")] == ["demo"]
+
+
+def test_a_job_without_samples_has_no_figures_and_no_zeros(world):
+    running_job(world)
+    (row,) = progress_of(world)
+    assert [row[name] for name in ("step", "total", "step_s", "gpu_use")] == [None] * 4

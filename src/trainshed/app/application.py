@@ -52,6 +52,7 @@ from trainshed.engines.capabilities import SupportsGpuStatus
 from trainshed.engines.several import Engines
 from trainshed.files.server_files import BACKUP_FILE
 from trainshed.model.faults import UsageFault
+from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.auth.access import Access
@@ -374,6 +375,14 @@ def _make_native_timer(native: LazyApp, store: Store) -> threading.Timer:
     return timer
 
 
+def _predict_step_s(store: Store, prices: Prices, project: str, spec: JobSpec) -> float | None:
+    # needed only while jobs run
+    from trainshed.service.learning.submit_notes import predict_job_step_s  # noqa: PLC0415
+
+    catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
+    return predict_job_step_s(store, catalog, prices, project, spec)
+
+
 def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     store: Store,
     logs: LogService,
@@ -429,6 +438,8 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
         ),
         usage=usage,
         scalars=ScalarReader(usage, data_buckets),
-        progress=ProgressReader(store, attempts.engines),
+        progress=ProgressReader(
+            store, attempts.engines, prices, partial(_predict_step_s, store, prices)
+        ),
     )
     return native_app(native, __version__)

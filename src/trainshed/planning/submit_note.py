@@ -60,6 +60,14 @@ def submit_note(
     return SubmitNote(message=" ".join(sentences), numbers=_numbers(plan, prediction))
 
 
+def predict_step_s(calibration: Calibration, job: PlannedJob, prices: PriceList) -> float | None:
+    """Return the predicted seconds of a step of a job; None if nothing can be predicted."""
+    if job.layout is None:
+        return None
+    own = _plan(calibration, job, prices).own
+    return own.prediction.step_s.point if own.prediction and own.what_if.is_own else None
+
+
 def _plan(calibration: Calibration, job: PlannedJob, prices: PriceList) -> JobPlan:
     batch = job.accelerators * calibration.training.batch_per_accelerator
     work = TrainingWork(samples=_STEPS * batch, global_batch=batch, words="for 1,000 of its steps")

@@ -1,4 +1,4 @@
-"""Writes a note on a submitted job: the prediction from earlier jobs of its trainer."""
+"""Predicts a submitted job from earlier jobs of its trainer, and writes a note on it."""
 
 import logging
 from dataclasses import dataclass, field
@@ -6,11 +6,13 @@ from typing import Final
 
 from trainshed.catalog.catalog import Catalog
 from trainshed.model.bounded import BoundedDict
+from trainshed.model.job import JobSpec
 from trainshed.planning.job_runs import trainer_key
 from trainshed.planning.planned_jobs import PlannedJob, planned_job
 from trainshed.planning.prices import OwnPrices, PriceList
+from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read
-from trainshed.planning.submit_note import SubmitNote, submit_note
+from trainshed.planning.submit_note import SubmitNote, predict_step_s, submit_note
 from trainshed.service.costs.prices import Prices
 from trainshed.service.learning.plan_notes import SubmittedJob
 from trainshed.store.opening import Store
@@ -65,11 +67,33 @@ class SubmitNotes:
         return self._notes[key]
 
 
+def predict_job_step_s(
+    store: Store, catalog: Catalog, prices: Prices, project: str, spec: JobSpec
+) -> float | None:
+    """Return the predicted seconds of a job's step, from earlier jobs of its trainer.
+
+    None if nothing can be predicted.  Raises StoreFault.
+    """
+    trainer = trainer_key(spec)
+    stored = store.calibration_of(project, trainer) if trainer else None
+    job = planned_job(spec, catalog) if stored else None
+    calibration = _read_calibration(project, stored) if stored else None
+    if calibration is None or not isinstance(job, PlannedJob):
+        return None
+    return predict_step_s(calibration, job, prices.list_for(spec.region))
+
+
 def _compute_note(
     project: str, stored: StoredCalibration, job: PlannedJob, prices: PriceList
 ) -> SubmitNote | None:
+    calibration = _read_calibration(project, stored)
+    return submit_note(calibration, job, prices) if calibration else None
+
+
+def _read_calibration(project: str, stored: StoredCalibration) -> Calibration | None:
+    """Read a stored calibration; None for an invalid one."""
     try:
-        calibration = read(stored.document)
+        return read(stored.document)
     except ValueError as error:  # the next job of its trainer makes another
         _LOG.warning(
             "cannot read calibration %s of project %s: %s; the next job makes a new one",
@@ -78,4 +102,3 @@ def _compute_note(
             error,
         )
         return None
-    return submit_note(calibration, job, prices)

@@ -1,0 +1,42 @@
+"""How far an attempt is, from its newest samples."""
+
+import pytest
+
+from trainshed.model.usage import GpuUsage, ReplicaUsage, Spread, UsageLine
+from trainshed.service.figures.newest_figures import NewestFigures, newest_figures
+
+NOW_S = 1000.0
+
+
+def line(at, gpus=(), **steps):
+    replicas = {
+        task.replace("_", "-"): ReplicaUsage(step=step, total=500) for task, step in steps.items()
+    }
+    uses = {
+        f"GPU-{n}": GpuUsage(use=None if use is None else Spread(0, use, 1))
+        for n, use in enumerate(gpus)
+    }
+    return UsageLine(at, 10, replicas, uses)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([], NewestFigures()),
+        ([line(990)], NewestFigures()),
+        ([line(990, a=(0, 5))], NewestFigures(5, 500, 2.0)),
+        ([line(980, a=(0, 10)), line(990, a=(10, 30))], NewestFigures(30, 500, 20 / 30)),
+        # it began again at step 10 after a restart inside the attempt
+        ([line(980, a=(90, 100)), line(990, a=(10, 20))], NewestFigures(20, 500, 1.0)),
+        ([line(980, a=(7, 7)), line(990, a=(7, 7))], NewestFigures(7, 500, None)),
+        ([line(990, a=(0, 10), b=(0, 4))], NewestFigures(4, 500, 2.5)),
+        ([line(980, a=(0, 10)), line(990)], NewestFigures(10, 500, 1.0)),
+        ([line(990, gpus=(0.5, 1.0))], NewestFigures(gpu_use=0.75)),
+        ([line(990, gpus=(0.5, None))], NewestFigures(gpu_use=0.5)),
+        ([line(990, gpus=(None,))], NewestFigures()),
+        ([line(980, gpus=(0.5,)), line(990)], NewestFigures()),
+        ([line(600, gpus=(0.5,))], NewestFigures()),
+    ],
+)
+def test_the_newest_figures(lines, expected):
+    assert newest_figures(lines, NOW_S) == expected
