@@ -186,6 +186,12 @@ def test_a_time_is_written_as_gcloud_takes_it_and_none_is_never(load, written, s
     assert load(f"[hangs]\nafter = {written}").hang_s == seconds
 
 
+@pytest.mark.parametrize(("written", "seconds"), [("'0s'", 0), ("'1m'", 60), ("10", 10)])
+def test_samples_are_taken_as_often_as_the_file_says(load, written, seconds):
+    assert load(f"[usage]\nevery = {written}").usage_s == seconds
+    assert load("").usage_s == 10
+
+
 def test_a_job_runs_for_a_week_unless_something_else_is_set(load):
     assert load().running_s_default == 604_800
     assert load("[jobs]\nrunning_days_default = 0.5").running_s_default == 43_200
@@ -269,6 +275,8 @@ def test_as_many_fake_gpus_as_one_attempt_can_hold():
         ("[fleet]\nnotice = true", ["fleet.notice"]),
         ("[restarts]\ninfra = -1", ["restarts.infra", "a whole number from 0"]),
         ("[restarts]\nusr = 1", ["'usr'", "did you mean user?"]),
+        ("[usage]\nevery = '0.5s'", ["usage.every", "0, or a time from"]),
+        ("[usage]\nevery = '2h'", ["usage.every", '"1s" to "1h"']),
         ("[hangs]\nafter = 'never'", ["hangs.after", "a duration such as"]),
         ("[hangs]\nrestart = 1", ["hangs.restart", "true or false"]),
         ("[jobs]\nrunning_days_default = -1", ["jobs.running_days_default", "a number from 0"]),

@@ -126,4 +126,4 @@ def test_no_time_at_all_is_known_too(monkeypatch):
     monkeypatch.setattr(limits, "sample", lambda _: limits.Sample(0, 1, 2, (3, 4), 5))
     usage = idle.usage(0)
     assert usage[:3] == (0, 1, 2)
-    assert usage[-3:] == (3, 4, 5)
+    assert usage[-4:] == (3, 4, 5, None)

@@ -97,6 +97,7 @@ def _create_engine(settings: Settings, table: EngineSettings) -> Engine:
         buckets=buckets_of(settings.data_dir).root,
         cache_dir=cache_dir(os.environ),
         environments=table.environments,
+        usage_s=settings.usage_s,
         options=_options(settings, table),
     )
     return open_engine(table.kind, context)

@@ -50,6 +50,7 @@ from trainshed.config.values import (
     text,
     texts,
     uid_range,
+    usage_every,
     variable_names,
     whole,
 )
@@ -130,6 +131,9 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "after": ("hang_s", duration_or_never),
         "restart": ("hang_restart", switch),
         "stacks": ("hang_stacks", switch),
+    },
+    "usage": {
+        "every": ("usage_s", usage_every),
     },
     "jobs": {
         "running_days_default": ("running_days_default", number),

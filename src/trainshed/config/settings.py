@@ -157,6 +157,8 @@ class Settings:
     """Whether a job that hangs is started again, within ``restarts_infra``."""
     hang_stacks: bool = True
     """Whether the stacks of a replica that hangs are written to the job's log."""
+    usage_s: float = 10.0
+    """Seconds between two samples of the usage of replicas; 0: no samples."""
     running_days_default: float = 7.0
     """The longest running time in days of a job that sets none; 0: no limit."""
     finished_days_max: float | None = None

@@ -14,6 +14,7 @@ from trainshed.engines.container_runtime import AUTO, CHOICES, USER_OF_IMAGE
 from trainshed.engines.isolation.modes import AUTO as AUTO_MODE
 from trainshed.engines.isolation.modes import CALL_FAMILIES, DEFAULT, MODES, NONE, at_least
 from trainshed.engines.network.kinds import NETWORKS
+from trainshed.engines.setting_readers import SAMPLE_S_MAX
 from trainshed.model.durations import FORM, seconds_of
 from trainshed.model.resources import FleetPolicy
 from trainshed.storage.buckets import GsPaths
@@ -134,6 +135,14 @@ def duration(value: Any) -> float:
 def duration_or_never(value: Any) -> float | None:
     """Read a duration; 0 means never."""
     return duration(value) or None
+
+
+def usage_every(value: Any) -> float:
+    """Read the time between two samples; 0 means no samples."""
+    seconds = duration(value)
+    if seconds and not 1 <= seconds <= SAMPLE_S_MAX:
+        raise WrongValue('0, or a time from "1s" to "1h"')
+    return seconds
 
 
 def switch(value: Any) -> bool:

@@ -239,6 +239,8 @@ class EngineContext:
     environments: Mapping[str, str] = field(default_factory=dict)
     """The path of an interpreter on the nodes for each environment that ``[[image]]`` tables
     name."""
+    usage_s: float = 10.0
+    """Seconds between two samples of the usage of replicas (``SupportsUsage``); 0: no samples."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The engine's own settings, not yet validated."""
 

@@ -16,6 +16,9 @@ from trainshed.model.resources import FleetPolicy
 Reader = Callable[[str, Any], Any]
 TextReader = Callable[[str, Any], str]
 
+#: The longest time between two samples of usage, in seconds.
+SAMPLE_S_MAX: Final = 3600.0
+
 #: A part of a DNS name, and a whole one, as Kubernetes wants names of objects (RFC 1123).
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NAME: Final = re.compile(rf"{_LABEL.pattern}(?:\.{_LABEL.pattern})*")
@@ -102,6 +105,13 @@ class SettingReaders:
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
             raise self.refuse(name, "a number from 0", value)
         return float(value)
+
+    def read_sample_time(self, name: str, value: Any) -> float:
+        """Read the seconds between two samples of usage; 0: no samples."""
+        seconds = self.read_seconds(name, value)
+        if seconds and not 1 <= seconds <= SAMPLE_S_MAX:
+            raise self.refuse(name, f"0, or a number from 1 to {SAMPLE_S_MAX:g}", value)
+        return seconds
 
     def read_count(self, name: str, value: Any, *, minimum: int = 0) -> int:
         """Read a whole number from a minimum."""

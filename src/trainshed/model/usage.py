@@ -255,7 +255,7 @@ def _check_name(name: str) -> str:
     return name
 
 
-class Progress(NamedTuple):
+class ReportedProgress(NamedTuple):
     """The last report of a program on its progress; None: the report does not say."""
 
     step: Optional[int] = None
@@ -263,7 +263,7 @@ class Progress(NamedTuple):
     values: Mapping[str, float] = {}
 
 
-def parse_progress(data: bytes) -> Progress:
+def parse_progress(data: bytes) -> ReportedProgress:
     """Read the content of a progress file, which a program of the job wrote; never raises.
 
     Leaves out steps that are no integers from 0 to ``STEP_MAX``, values that are no finite numbers,
@@ -273,14 +273,14 @@ def parse_progress(data: bytes) -> Progress:
     with suppress(ValueError, RecursionError):
         document = json.loads(data)
     if not isinstance(document, dict):
-        return Progress()
+        return ReportedProgress()
     step, total = read_step(document.pop("step", None)), read_step(document.pop("total", None))
     values: dict[str, float] = {}
     for name, number in document.items():
         if len(values) < VALUES_MAX and name.isprintable() and len(name) <= NAME_LENGTH_MAX:
             with suppress(ValueError):
                 values[name] = _check(number, -NUMBER_MAX)
-    return Progress(step, total, values)
+    return ReportedProgress(step, total, values)
 
 
 def read_step(number: object) -> int | None:

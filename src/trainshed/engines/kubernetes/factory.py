@@ -28,7 +28,7 @@ _NAME: Final = "kubernetes"
 
 def make(context: EngineContext) -> KubernetesEngine:
     """Make the engine of a table.  Raises UsageFault for a setting, not for an absent cluster."""
-    settings = options.read(context.options)
+    settings = options.read({"usage_s": context.usage_s, **context.options})
     names.check_installation(context.installation)
     if context.environments:
         raise UsageFault(

@@ -97,6 +97,8 @@ class KubernetesOptions:
     poll_s: float = 60.0
     """Seconds between two complete lists of a few objects, and the longest watch of changes; of
     thousands of objects, lists are less frequent."""
+    usage_s: float = 10.0
+    """Seconds between two samples of the usage of replicas; 0: no samples."""
     grace_s: float = 10.0
     grace_s_max: float = 300.0
     """Seconds to which longer grace periods of orders are cut: pods fix the limit at creation."""
@@ -242,6 +244,7 @@ _READERS: Final[Mapping[str, Reader]] = {
         ("enqueued_max", "log_bytes_per_s_max", "log_bytes_max", "package_bytes_max"),
         READERS.read_count,
     ),
+    "usage_s": READERS.read_sample_time,
     **dict.fromkeys(
         ("start_timeout_s", "image_timeout_s", "lost_after_s", "poll_s", "grace_s", "hang_s"),
         READERS.read_seconds,

@@ -314,6 +314,7 @@ class ClusterSubmitter:
             drops=(),
             keeps=("*",),
             grace_s=options.grace_s,
+            usage_s=options.usage_s,
             hang=HangRule(after_s=options.hang_s, stacks=options.hang_stacks),
             log=LogRule(options.log_bytes_per_s_max, options.log_bytes_max),
             ends_s=None if limit is None else limit + options.grace_s + _SPARE_S,

@@ -376,6 +376,7 @@ class LocalEngine:
             hang=HangRule(after_s=options.hang_s, stacks=options.hang_stacks),
             grace_s=options.grace_s,
             log=LogRule(options.log_bytes_per_s_max, options.log_bytes_max),
+            usage_s=options.usage_s,
             fork=self._fork_server.fork,
         )
         attempt.child, attempt.forked = starter.begin(key, attempt.folder, preparation)

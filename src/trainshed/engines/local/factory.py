@@ -39,6 +39,10 @@ def make(context: EngineContext) -> LocalEngine:
     return LocalEngine(
         context.jobs_dir,
         LocalOptions(
-            buckets=context.buckets, cache_dir=context.cache_dir, containers=containers, **options
+            buckets=context.buckets,
+            cache_dir=context.cache_dir,
+            containers=containers,
+            usage_s=context.usage_s,
+            **options,
         ),
     )

@@ -48,6 +48,8 @@ class LocalOptions:
     """The seconds without progress after which a replica counts as hung; None: no limit."""
     hang_stacks: bool = True
     """Whether the supervisor reads the stacks of a replica that hangs."""
+    usage_s: float = 10.0
+    """The seconds between two samples of the usage of replicas; 0: no samples."""
     grace_s: float = GRACE_S
     """The time that processes get to end after their job is over, in seconds."""
     processes_max: int | None = None

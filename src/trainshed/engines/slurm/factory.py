@@ -21,7 +21,7 @@ def make(
     context: EngineContext, *, environ: Mapping[str, str] = os.environ, run: Run = run_program
 ) -> SlurmEngine:
     """Make the engine of a table.  Raises UsageFault for a setting, not for an absent cluster."""
-    settings = options.read(context.options)
+    settings = options.read({"usage_s": context.usage_s, **context.options})
     if not _INSTALLATION.fullmatch(context.installation):
         raise UsageFault(
             "the installation of a Slurm engine must be 1 to 32 characters of a-z and 0-9, "

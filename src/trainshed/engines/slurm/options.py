@@ -112,6 +112,8 @@ class SlurmOptions:
     """Seconds to wait for the records of a job that Slurm reports as ended or unknown."""
     poll_s: float = 10.0
     """Seconds between two polls of Slurm while no job changes."""
+    usage_s: float = 10.0
+    """Seconds between two samples of the usage of replicas; 0: no samples."""
     grace_s: float = 10.0
     hang_s: float | None = None
     hang_stacks: bool = True
@@ -321,6 +323,7 @@ _CHECKS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(("log_bytes_per_s_max", "log_bytes_max"), _READERS.read_count),
     "hold_s": _check_hold,
     "time_max_s": _READERS.read_seconds,
+    "usage_s": _READERS.read_sample_time,
     **dict.fromkeys(
         ("lost_after_s", "poll_s", "grace_s", "hang_s", "start_timeout_s"), _READERS.read_seconds
     ),

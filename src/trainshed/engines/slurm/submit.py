@@ -294,6 +294,7 @@ class Submitter:
             prepare=script.prepare_words(submission),
             notes=_list_notes(submission),
             grace_s=options.grace_s,
+            usage_s=options.usage_s,
             hang=HangRule(after_s=options.hang_s, stacks=options.hang_stacks),
             log=LogRule(options.log_bytes_per_s_max, options.log_bytes_max),
             listen_variable=options.listen_variable,

@@ -42,6 +42,7 @@ def attempt_of(  # noqa: PLR0913 - the parts of a spec
     hang: HangRule = HangRule(),  # noqa: B008 - a constant
     log: LogRule = LogRule(),  # noqa: B008 - a constant
     grace_s: float = GRACE_S,
+    usage_s: float = 0.0,
     remote: RemoteRule | None = None,
     network: NetworkRule | None = None,
 ) -> AttemptSpec:
@@ -61,6 +62,7 @@ def attempt_of(  # noqa: PLR0913 - the parts of a spec
         checkpoints=plan.checkpoints if key.attempt > 1 else (),
         metrics=_metrics(plan.metrics),
         buckets=plan.environment.buckets or "",
+        usage_s=usage_s,
         remote=remote,
         network=network,
     )

@@ -47,6 +47,8 @@ _FAULT_BYTES_MAX: Final = 1 << 16
 _PIPES: Final = 2
 #: Open files that the supervisor itself needs: log, socket, connections, helper programs.
 _SPARE_DESCRIPTORS: Final = 48
+#: Seconds between two measurements of replicas whose processes a search has to find.
+_SEARCH_EVERY_S: Final = 30.0
 #: Errors that may not occur at a later try: the machine lacks a resource for some time.
 _TRANSIENT: Final = frozenset(
     {errno.EAGAIN, errno.ENOMEM, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
@@ -119,6 +121,8 @@ class Gang(ABC):
         """The nodes that caused ``fault`` or ``lost``, by the cluster's names; empty: unknown."""
         self.reached_nodes: tuple[str, ...] = ()
         """The nodes of connected wardens, if ``fault`` or ``lost`` is that others never came up."""
+        self.measured_every_s = 0.0
+        """The least seconds between two measurements of usage for a curve: each has its cost."""
         self.out_of_memory = ""
         """The cluster's words if it has killed replicas for their memory; else empty."""
 
@@ -203,6 +207,7 @@ class Replicas(Gang):
         self._terminator = Terminator(self._spared)
         self._looks_for_orphans = False
         self._is_in_foreground = is_tethered()  # a user in the foreground sees no memory figures
+        self.measured_every_s = 0.0 if tree.has_boxes else _SEARCH_EVERY_S
         self._is_over = False
         self._terminated_s: float | None = None
         self._killed: set[int] = set()

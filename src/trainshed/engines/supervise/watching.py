@@ -1,4 +1,4 @@
-"""Watches running replicas: whether they progress, use checkpoints and report a trial's metrics."""
+"""Watches running replicas: their progress, usage and checkpoints, and the metrics of a trial."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -11,6 +11,7 @@ from trainshed.engines.supervise.record.spec import AttemptSpec
 from trainshed.engines.supervise.replicas import Gang
 from trainshed.engines.supervise.watch.watch_checkpoints import CheckpointWatch
 from trainshed.engines.supervise.watch.watch_hang import HangWatch
+from trainshed.engines.supervise.watch.watch_usage import UsageWatch
 from trainshed.model.attempt import Hang, MetricsPlan
 from trainshed.model.roles import Role
 
@@ -42,6 +43,7 @@ class Watching:
         ``note`` gets a line for the log and its severity.
         """
         self._loop = loop
+        self._folder = folder
         self._spec = spec
         self._replicas = replicas
         self._facts = facts
@@ -51,6 +53,7 @@ class Watching:
         self._files = tuple(folder.progress(name) for name in self._names)
         self._hangs: HangWatch | None = None
         self._checkpoints: CheckpointWatch | None = None
+        self._usage: UsageWatch | None = None
         self._roots = (folder.job, spec.buckets)
         if spec.checkpoints and not spec.has_wardens:  # inotify sees only this machine
             self._checkpoints = CheckpointWatch(spec.checkpoints, self._roots)
@@ -60,6 +63,15 @@ class Watching:
 
     def begin(self) -> None:
         """Start to watch; the caller has started all replicas."""
+        if self._spec.usage_s:
+            self._usage = UsageWatch(
+                self._loop,
+                self._folder,
+                self._names,
+                self._spec.usage_s,
+                replicas=self._replicas,
+                note=self._note,
+            )
         if self._spec.hang.after_s is not None:
             now = self._loop.now()
             self._hangs = HangWatch(self._spec.hang.after_s, self._files, now)
@@ -84,6 +96,9 @@ class Watching:
         """Make the last reports after the end of all processes.  False: call this again later."""
         self._is_over = True
         self._judge_checkpoints()
+        usage, self._usage = self._usage, None
+        if usage is not None:
+            usage.finish()
         return self._metrics is None or self._metrics.finish()
 
     def _watch_metrics(self, folder: AttemptFolder, metrics: MetricsPlan) -> "MetricWatch":

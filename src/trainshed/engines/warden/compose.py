@@ -46,6 +46,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     drops: Sequence[str] = SLURM_VARIABLES,
     keeps: Sequence[str] = KEEPS,
     grace_s: float = GRACE_S,
+    usage_s: float = 0.0,
     hang: HangRule = HangRule(),  # noqa: B008 - a constant
     log: LogRule = LogRule(),  # noqa: B008 - a constant
     listen_variable: str = "",
@@ -110,6 +111,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         hang=hang,
         log=log,
         grace_s=grace_s,
+        usage_s=usage_s,
         remote=remote,
     )
 

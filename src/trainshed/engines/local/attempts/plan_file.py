@@ -215,6 +215,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     hang: HangRule = HangRule(),  # noqa: B008 - a constant
     log: LogRule = LogRule(),  # noqa: B008 - a constant
     grace_s: float = compose.GRACE_S,
+    usage_s: float = 0.0,
 ) -> AttemptSpec:
     """Return the whole spec of a plan."""
     isolation = site.isolation
@@ -228,6 +229,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         hang=hang,
         log=log,
         grace_s=grace_s,
+        usage_s=usage_s,
         network=network_rule(plan.network),
     )
 

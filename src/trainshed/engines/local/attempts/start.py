@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -58,6 +59,8 @@ class AttemptStarter(NamedTuple):
     grace_s: float = GRACE_S
     """The time that processes get to end after their job is over, in seconds."""
     log: LogRule = LogRule()
+    usage_s: float = 0.0
+    """The seconds between two samples of the usage of replicas; 0: no samples."""
     fork: Callable[[AttemptFolder, Mapping[str, str]], Identity | None] = _fork_none
     """Forks a supervisor with a fork server; if it returns None, this process starts one."""
 
@@ -86,24 +89,21 @@ class AttemptStarter(NamedTuple):
 
     def _compose_spec(self, site: ReplicaSite, preparation: Preparation) -> AttemptSpec:
         plan = preparation.plan
+        compose_spec = partial(
+            plan_file.spec_of,
+            site,
+            plan,
+            hang=self.hang,
+            log=self.log,
+            grace_s=self.grace_s,
+            usage_s=self.usage_s,
+        )
         if preparation.takes_free or needs_preparer(plan):
-            outlines = plan_file.outlines_of(site, plan)
             prepare = (sys.executable, "-P", "-m", PREPARING)
-            return plan_file.spec_of(
-                site,
-                plan,
-                outlines,
-                prepare=prepare,
-                hang=self.hang,
-                log=self.log,
-                grace_s=self.grace_s,
-            )
+            return compose_spec(plan_file.outlines_of(site, plan), prepare=prepare)
         shares, notes = gpus.hidden_shares(plan.replicas, self.devices)
         home = JobPython(python=plan.environment.python)
-        replicas = plan_file.replicas_of(site, plan, home, shares)
-        return plan_file.spec_of(
-            site, plan, replicas, notes=notes, hang=self.hang, log=self.log, grace_s=self.grace_s
-        )
+        return compose_spec(plan_file.replicas_of(site, plan, home, shares), notes=notes)
 
 
 def needs_preparer(plan: LaunchPlan) -> bool:

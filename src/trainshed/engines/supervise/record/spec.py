@@ -179,6 +179,8 @@ class AttemptSpec(NamedTuple):
     """The folder of all buckets; programs of any job may write below it."""
     remote: Optional[RemoteRule] = None
     """Set if a launcher runs the attempt on a cluster."""
+    usage_s: float = 0.0
+    """Seconds between two samples of the replicas' usage (``watch_usage``); 0: no samples."""
     network: Optional[NetworkRule] = None
     """The network namespaces of the replicas; None: they have the network of the machine."""
 

@@ -1,32 +1,152 @@
-"""Reads the usage of an attempt: ``usage.jsonl``, and ``usage.jsonl.gz`` with older lines.
+"""Writes and reads the usage of an attempt: ``usage.jsonl``, older lines in ``usage.jsonl.gz``.
 
-A day of 8 GPUs is 2 MB as JSON, and a fifth of that when packed.  So a writer moves its lines to
+A day of 8 GPUs is 2 MB as JSON, and a fifth of that when packed.  So the writer moves its lines to
 the packed file from time to time: first it appends them there, then it empties the other file.  If
 it is killed in between, some lines are in both files, and readers ignore the repetitions.
 """
 
 import os
-import zlib
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import BinaryIO, Final
 
-from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.folder import AttemptFolder, read_file
 from trainshed.files.beneath import NOT_A_FILE, Beneath, PathBeneath
-from trainshed.model.usage import UsageLine, parse_lines
+from trainshed.model.usage import (
+    FULL_S,
+    THIN_S,
+    UsageLine,
+    encode_lines,
+    parse_line,
+    parse_lines,
+    thin_lines,
+)
 
 _PRIVATE_FILE: Final = 0o600
-_APPEND: Final = (
-    os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-)
+_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+#: The format of the packed file, as zlib calls it, and a level and a use of memory that pack to
+#: nearly the same size as the largest ones.
 _GZIP: Final = 31
-"""The format of the packed file, as zlib calls it."""
-_PIECE_BYTES: Final = 1 << 16
-#: The most bytes that a reader reads of each file, and unpacks of the packed one: those of a job of
-#: 8 GPUs that has run for a year are fewer.
+_LEVEL: Final = 6
+_MEMORY_LEVEL: Final = 6
+#: The size from which the lines are packed.
+_PACK_BYTES: Final = 1 << 16
+#: The bytes that are unpacked at a time: at most 1,000 times as many come out.
+_PIECE_BYTES: Final = 1 << 11
+#: The largest file that is read, and the most bytes that are unpacked: more than those of a job of
+#: 8 GPUs that has run for a year.
 _FILE_BYTES_MAX: Final = 1 << 24
+_UNPACKED_BYTES_MAX: Final = 1 << 26
 #: The number of lines that ``read_newest_usage`` returns at most.
 NEWEST_MAX: Final = 16
-_UNPACKED_BYTES_MAX: Final = 1 << 26
+#: Seconds between two times at which old lines are merged.
+_THIN_EVERY_S: Final = 86_400.0
+#: The beginning of each line, before its time.
+_HEAD: Final = b'{"at":'
+
+
+class UsageFile:
+    """The usage of one attempt, as its supervisor or launcher writes it."""
+
+    __slots__ = ("_folder", "_is_torn", "_thin_at")
+
+    def __init__(self, folder: AttemptFolder) -> None:
+        """Write nothing yet."""
+        self._folder = folder
+        self._is_torn = False
+        self._thin_at: float | None = None
+
+    def append(self, lines: Iterable[bytes], at: float) -> None:
+        """Append lines, given without newlines.  ``at`` is the time in seconds since 1970.
+
+        Raises OSError; the next call then continues in a new line.
+        """
+        data = b"\n" * self._is_torn + b"".join(line + b"\n" for line in lines)
+        self._is_torn = True
+        size = _append(self._folder.usage, data)
+        self._is_torn = False
+        if size >= _PACK_BYTES:
+            self._pack(at)
+
+    def _pack(self, at: float) -> None:
+        """Move the lines to the packed file; once a day, merge the old lines there."""
+        import zlib  # noqa: PLC0415 - most attempts end before
+
+        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP, _MEMORY_LEVEL)
+        lines = read_file(PathBeneath.of_file(self._folder.usage), bytes_max=_FILE_BYTES_MAX)
+        _append(self._folder.packed_usage, packer.compress(lines) + packer.flush())
+        os.truncate(self._folder.usage, 0)
+        if self._thin_at is None:
+            self._thin_at = at + FULL_S
+        elif at >= self._thin_at:
+            self._thin_at = at + _THIN_EVERY_S
+            thin(self._folder, at)
+
+
+def thin(folder: AttemptFolder, at: float) -> None:
+    """Merge the packed lines that are older than a week at the time ``at``.  Raises OSError.
+
+    Takes about 20 ms for each megabyte of unpacked lines.
+    """
+    import zlib  # noqa: PLC0415 - most attempts end before
+
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP, _MEMORY_LEVEL)
+    draft = f"{folder.packed_usage}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(draft)
+    descriptor = os.open(draft, _WRITE | os.O_EXCL, _PRIVATE_FILE)
+    try:
+        with open(descriptor, "wb") as target:
+            lines = _thin(_read_packed(folder.packed_usage), at)
+            target.writelines(packer.compress(line + b"\n") for line in lines)
+            target.write(packer.flush())
+        os.replace(draft, folder.packed_usage)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
+
+
+def _thin(lines: Iterable[bytes], at: float) -> Iterator[bytes]:
+    """Yield the lines with the old ones merged; only these are parsed."""
+    old: list[UsageLine] = []
+    for data in lines:
+        line = parse_line(data) if _is_due(data, at) else None
+        if line is not None and line.s <= THIN_S / 2:
+            old.append(line)
+            continue
+        yield from _merge(old, at)
+        old = []
+        yield data
+    yield from _merge(old, at)
+
+
+def _merge(lines: list[UsageLine], at: float) -> Iterator[bytes]:
+    for line in thin_lines(lines, at):
+        yield from encode_lines(line)
+
+
+def _is_due(data: bytes, at: float) -> bool:
+    with suppress(ValueError):
+        return data.startswith(_HEAD) and float(data[len(_HEAD) :].partition(b",")[0]) < at - FULL_S
+    return False
+
+
+def _append(path: str, data: bytes) -> int:
+    """Append bytes and return the new size; if that fails, leave the file as it was if possible."""
+    descriptor = os.open(path, _WRITE | os.O_APPEND, _PRIVATE_FILE)
+    size = os.fstat(descriptor).st_size
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(descriptor, size)
+        raise
+    finally:
+        os.close(descriptor)
+    return size + len(data)
 
 
 def read_usage(folder: AttemptFolder) -> list[UsageLine]:
@@ -35,9 +155,8 @@ def read_usage(folder: AttemptFolder) -> list[UsageLine]:
     Programs may have changed the files, so the sizes are limited and invalid lines are skipped.
     Raises OSError if the files cannot be read now.
     """
-    packed, newest = _read(folder.packed_usage), _read(folder.usage)
-    lines = b"".join([*unpack(packed), b"\n", newest])
-    return parse_lines(filter(None, lines.split(b"\n")))
+    lines = [*_read_packed(folder.packed_usage), *_read_lines(folder.usage)]
+    return parse_lines(filter(None, lines))
 
 
 def read_newest_usage(folder: AttemptFolder) -> list[UsageLine]:
@@ -45,36 +164,56 @@ def read_newest_usage(folder: AttemptFolder) -> list[UsageLine]:
 
     Raises OSError if the files cannot be read now.
     """
-    lines = _read(folder.usage, _PIECE_BYTES, from_end=True).split(b"\n")
+    with _open(folder.usage) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _PACK_BYTES))
+        lines = file.read(_PACK_BYTES).split(b"\n")
     newest = parse_lines(filter(None, lines[-NEWEST_MAX - 1 :]))
     return newest or read_usage(folder)[-NEWEST_MAX:]
 
 
-def _read(path: str, bytes_max: int = _FILE_BYTES_MAX, *, from_end: bool = False) -> bytes:
-    """Read a file as far as its size is allowed; empty if it is missing or not a regular file."""
+def _read_lines(path: str) -> list[bytes]:
+    with _open(path) as file:
+        return file.read(_FILE_BYTES_MAX).split(b"\n")
+
+
+def _read_packed(path: str) -> Iterator[bytes]:
+    """Yield the lines of a packed file; the last may be cut off."""
+    rest = b""
+    with _open(path) as file:
+        for piece in _unpack(file):
+            *lines, rest = (rest + piece).split(b"\n")
+            yield from lines
+            if len(rest) > _PACK_BYTES:
+                rest = b""  # no line is as long
+    if rest:
+        yield rest
+
+
+def _open(path: str) -> BinaryIO:
+    """Open a file; an empty one if it is missing or not a regular file.  Raises OSError."""
     place = PathBeneath.of_file(path)
     try:
-        with Beneath(place.root) as folder, folder.read(place.name) as file:
-            if from_end:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - bytes_max))
-            return file.read(bytes_max)
+        with Beneath(place.root) as folder:
+            return folder.read(place.name)
     except OSError as error:
         if error.errno in NOT_A_FILE:
-            return b""
+            return open(os.devnull, "rb")
         raise
 
 
-def unpack(data: bytes) -> Iterator[bytes]:
-    """Yield the unpacked content piece by piece, as far as it is valid, at most 64 MiB."""
-    remaining = _UNPACKED_BYTES_MAX
-    while data and remaining > 0:
-        unpacker = zlib.decompressobj(_GZIP)
+def _unpack(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the unpacked content in pieces, as far as it is valid, at most 64 MiB."""
+    import zlib  # noqa: PLC0415 - supervisors of most attempts do not need it
+
+    unpacked_bytes, data = 0, file.read(_PIECE_BYTES)
+    unpacker = zlib.decompressobj(_GZIP)
+    while data and unpacked_bytes < _UNPACKED_BYTES_MAX:
         try:
-            while data and remaining > 0 and not unpacker.eof:
-                piece = unpacker.decompress(data, min(remaining, _PIECE_BYTES))
-                data = unpacker.unconsumed_tail
-                remaining -= len(piece)
-                yield piece
+            piece = unpacker.decompress(data)
         except zlib.error:
             return
-        data = unpacker.unused_data or data
+        unpacked_bytes += len(piece)
+        yield piece
+        data = unpacker.unused_data or file.read(_PIECE_BYTES)
+        if unpacker.eof:
+            unpacker = zlib.decompressobj(_GZIP)

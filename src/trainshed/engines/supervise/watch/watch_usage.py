@@ -1,0 +1,139 @@
+"""Measures the replicas and their GPUs every few seconds, and writes lines to ``usage.jsonl``.
+
+This needs no thread and no process: the supervisor does it in its own turn.  A failure to write, as
+on a full disk, is reported once in the log; the job runs on.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from trainshed.engines.supervise.kernel.limits import Usage
+from trainshed.engines.supervise.loop import Loop
+from trainshed.engines.supervise.record.folder import AttemptFolder, read_file
+from trainshed.engines.supervise.record.usage_file import UsageFile
+from trainshed.engines.supervise.replicas import Gang
+from trainshed.engines.supervise.watch.usage_lines import LineMaker, Samples
+from trainshed.files.beneath import PathBeneath
+from trainshed.model.usage import ReportedProgress, encode_lines, parse_progress
+
+#: The largest progress file that is read; ``trainshed_trainer.progress`` writes much smaller ones.
+_PROGRESS_BYTES_MAX: Final = 1 << 16
+
+
+class UsageWatch:
+    """Writes the usage of one attempt, from its start to its end."""
+
+    def __init__(  # noqa: PLR0913 - the objects that the watch uses
+        self,
+        loop: Loop,
+        folder: AttemptFolder,
+        names: tuple[str, ...],
+        every_s: float,
+        *,
+        replicas: Gang,
+        note: Callable[[str, str], object],
+    ) -> None:
+        """Begin to measure; the replicas with the task names ``names`` have just started.
+
+        ``every_s`` are the seconds between two samples; ``note`` gets a line for the log and its
+        severity.
+        """
+        self._loop = loop
+        self._names = names
+        self._every_s = every_s
+        self._replicas = replicas
+        self._note = note
+        self._file = UsageFile(folder)
+        self._reports = {name: ProgressFile(folder, name) for name in names}
+        self._measured_s = loop.now()
+        self._is_over: set[int] = set()
+        self._has_failed = False
+        none_so_far = Usage(cpu_ns=0, read_bytes=0, written_bytes=0)
+        began = Samples(
+            self._measured_s,
+            time.time(),
+            usages=dict.fromkeys(names, none_so_far),
+            gpus=replicas.read_gpus(time.time()),
+        )
+        self._lines = LineMaker(every_s, began)
+        self._timer = loop.after(every_s, self._sample_again)
+
+    def finish(self) -> None:
+        """Write the last line, after the end of all replicas."""
+        self._timer.cancel()
+        self._sample(is_last=True)
+
+    def _sample_again(self) -> None:
+        self._sample()
+        self._timer = self._loop.after(self._every_s, self._sample_again)
+
+    def _sample(self, *, is_last: bool = False) -> None:
+        now_s, at = self._loop.now(), time.time()
+        samples = Samples(
+            now_s,
+            at,
+            usages=self._measure(now_s, is_last=is_last),
+            progress={
+                name: progress
+                for name, file in self._reports.items()
+                if (progress := file.read_news()) is not None
+            },
+            gpus=self._replicas.read_gpus(at),
+        )
+        for line in self._lines.add(samples, is_last=is_last):
+            self._write(encode_lines(line))
+
+    def _measure(self, now_s: float, *, is_last: bool) -> dict[str, Usage]:
+        """Measure the replicas that had not ended before; none if the last time is too recent."""
+        pause_s = self._replicas.measured_every_s - self._every_s / 2
+        if now_s - self._measured_s < pause_s and not is_last:
+            return {}
+        self._measured_s = now_s
+        usages = {}
+        for index, name in enumerate(self._names):
+            if index in self._is_over:
+                continue
+            usage = self._replicas.usage(index)
+            if index in self._replicas.exits:
+                self._is_over.add(index)
+                usage = usage._replace(memory_bytes=None, tasks=None)
+            usages[name] = usage
+        return usages
+
+    def _write(self, lines: list[bytes]) -> None:
+        try:
+            self._file.append(lines, time.time())
+        except OSError as error:
+            if not self._has_failed:
+                self._has_failed = True
+                self._note(
+                    f"cannot write the usage of this attempt: {error.strerror}; the job runs on, "
+                    "and its usage has a gap",
+                    "WARNING",
+                )
+
+
+class ProgressFile:
+    """The progress file of one replica, which its program may have replaced by anything."""
+
+    def __init__(self, folder: AttemptFolder, task_name: str) -> None:
+        """The file need not exist."""
+        self._place = PathBeneath.of_file(folder.progress(task_name), (folder.job,))
+        self._stamp: tuple[int, int, int] | None = None
+
+    def read_news(self) -> ReportedProgress | None:
+        """Return the report, if the file has changed since the last call and is a small file."""
+        with suppress(OSError):
+            status = os.lstat(self._place.path)
+            stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+            is_small = stat.S_ISREG(status.st_mode) and 0 < status.st_size <= _PROGRESS_BYTES_MAX
+            if stamp == self._stamp or not is_small:
+                return None
+            self._stamp = stamp
+            data = read_file(self._place, bytes_max=_PROGRESS_BYTES_MAX + 1)
+            return parse_progress(data) if len(data) <= _PROGRESS_BYTES_MAX else None
+        return None

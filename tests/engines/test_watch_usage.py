@@ -1,0 +1,358 @@
+"""The usage of an attempt is written while it runs, whatever its programs do to the files."""
+
+import errno
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from engines.attempts import KEY, ended, engine_at, folder, marked, order, supervisor, texts, until
+from engines.support import FOREVER, wait_until
+from trainshed.engines.supervise.kernel.limits import Usage
+from trainshed.engines.supervise.loop import Loop
+from trainshed.engines.supervise.record import usage_file
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.gpu_file import GpuFigures
+from trainshed.engines.supervise.watch import watch_usage
+from trainshed.engines.supervise.watch.usage_lines import LineMaker, Samples
+from trainshed.engines.supervise.watch.watch_usage import ProgressFile, UsageWatch
+from trainshed.model.attempt import Phase
+from trainshed.model.usage import ReportedProgress, Spread
+
+NAME = "master-replica-0"
+S = 1_000_000_000
+NOTHING = Usage(cpu_ns=0, read_bytes=0, written_bytes=0)
+REPORTS = (
+    "import os, time\n"
+    "path = os.environ['TRAINSHED_PROGRESS_FILE']\n"
+    "for step in range(10, 40, 10):\n"
+    "    with open(path + '.new', 'w') as file:\n"
+    '        file.write(\'{"step": %d, "total": 30, "loss": %f}\' % (step, 1 / step))\n'
+    "    os.replace(path + '.new', path)\n"
+    "    end = time.monotonic() + 0.4\n"
+    "    while time.monotonic() < end: pass\n"
+    "print(step)\n"
+)
+
+
+def test_an_attempt_is_sampled_while_it_runs_and_at_its_end(root, mark):
+    engine = engine_at(root, usage_s=1.0)
+    engine.launch(KEY, marked(mark, REPORTS + FOREVER, REPORTS), ())
+    lines = wait_until(lambda: len(engine.read_usage(KEY)) >= 2 and engine.read_usage(KEY), "lines")
+    engine.stop(KEY, order(0.0))
+    ended(engine)
+    assert sorted(lines[0].replicas) == [NAME, "worker-replica-0"]
+    assert all(line.replicas[NAME].memory.low > 1 << 20 for line in lines)
+    assert all(line.replicas[NAME].processes.mean >= 1 for line in lines)
+    assert lines[0].gpus == {}
+    (last, *_), newest = reversed(engine.read_usage(KEY)), texts(root)
+    assert newest == ["30"]
+    assert last.replicas[NAME].memory is None, "it has ended"
+    assert last.replicas[NAME].cpu is not None
+    steps = [replica for line in engine.read_usage(KEY) if (replica := line.replicas.get(NAME))]
+    steps = [replica for replica in steps if replica.step]
+    assert (steps[-1].step[1], steps[-1].total) == (30, 30)
+    assert steps[-1].values["loss"].low == pytest.approx(1 / 30, rel=1e-3)
+    assert engine.forget(KEY.uid)
+    assert engine.read_usage(KEY) == []
+
+
+@pytest.mark.full
+def test_without_samples_no_file_is_written(root, mark):
+    engine = engine_at(root, usage_s=0.0)
+    engine.launch(KEY, marked(mark, REPORTS), ())
+    ended(engine)
+    assert engine.read_usage(KEY) == []
+    assert not (folder(root) / "usage.jsonl").exists()
+
+
+@pytest.mark.full
+def test_a_supervisor_that_was_stopped_makes_a_gap(root, mark):
+    engine = engine_at(root, usage_s=1.0)
+    engine.launch(KEY, marked(mark, FOREVER), ())
+    until(engine, Phase.READY)
+    wait_until(lambda: engine.read_usage(KEY), "the first line")
+    os.kill(supervisor(root), signal.SIGSTOP)
+    stopped = time.time()
+    wait_until(lambda: time.time() - stopped > 9, "more than three samples are missing")
+    os.kill(supervisor(root), signal.SIGCONT)
+    wait_until(lambda: engine.read_usage(KEY)[-1].at > stopped + 9, "a line after the gap")
+    engine.stop(KEY, order(0.0))
+    ended(engine)
+    lines = engine.read_usage(KEY)
+    starts = [line.at - line.s for line in lines]
+    gaps = [start - line.at for line, start in zip(lines, starts[1:], strict=False)]
+    assert max(gaps) > 8
+    assert sorted(gaps)[-2] < 8
+
+
+class FakeGang:
+    """Replicas whose usage a test says."""
+
+    def __init__(self, *usages):
+        self.usages = list(usages)
+        self.exits = {}
+        self.gpus = {}
+        self.measured_every_s = 0.0
+
+    def usage(self, index):
+        return self.usages[index]
+
+    def read_gpus(self, now_s):
+        assert now_s >= 1e9
+        return self.gpus
+
+
+class FakeLoop(Loop):
+    """A loop whose clock a test moves."""
+
+    clock_s = 100.0
+
+    def now(self):
+        return self.clock_s
+
+
+@pytest.fixture
+def attempt(tmp_path):
+    attempt_folder = AttemptFolder(tmp_path / "jobs" / "1" / "1")
+    attempt_folder.make()
+    Path(attempt_folder.shared).mkdir()
+    return attempt_folder
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    """The clock of the day goes on with the one of the loop."""
+    FakeLoop.clock_s = 100.0
+    clock = SimpleNamespace(time=lambda: 1e9 + FakeLoop.clock_s)
+    monkeypatch.setattr(watch_usage, "time", clock)
+
+
+def watched(attempt, gang, notes, *names):
+    loop = FakeLoop()
+    watch = UsageWatch(
+        loop, attempt, names, 10.0, replicas=gang, note=lambda *words: notes.append(words)
+    )
+    return loop, watch
+
+
+def test_a_full_disk_is_told_once_and_samples_go_on_later(attempt, monkeypatch):
+    notes, gang = [], FakeGang(NOTHING)
+    loop, watch = watched(attempt, gang, notes, NAME)
+    is_full = True
+
+    def write(descriptor, data, write=os.write):
+        if is_full:
+            write(descriptor, data[:5])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    monkeypatch.setattr(usage_file.os, "write", write)
+    for second in range(1, 4):
+        is_full = second < 3
+        gang.usages = [Usage(cpu_ns=second * 5 * S, memory_bytes=7)]
+        FakeLoop.clock_s += 10
+        loop.turn()
+    ((text, severity),) = notes
+    assert text.startswith("cannot write the usage of this attempt: No space left on device; the")
+    assert severity == "WARNING"
+    (line,) = usage_file.read_usage(attempt)
+    assert line.replicas[NAME].cpu.mean == pytest.approx(0.5)
+    watch.finish()
+    loop.close()
+
+
+def test_replicas_that_ended_are_measured_once_more(attempt):
+    gang = FakeGang(NOTHING, NOTHING)
+    loop, watch = watched(attempt, gang, [], "a", "b")
+    gang.exits = {0: object()}
+    gang.usages = [Usage(cpu_ns=S, memory_bytes=5, tasks=1), Usage(cpu_ns=S, memory_bytes=6)]
+    for _ in range(2):
+        FakeLoop.clock_s += 10
+        loop.turn()
+        gang.usages = [Usage(cpu_ns=9 * S, memory_bytes=5), Usage(cpu_ns=3 * S, memory_bytes=6)]
+    watch.finish()
+    loop.close()
+    first, second = usage_file.read_usage(attempt)[:2]
+    assert first.replicas["a"].cpu.mean == pytest.approx(0.1)
+    assert first.replicas["a"].memory is first.replicas["a"].processes is None
+    assert list(second.replicas) == ["b"]
+    assert second.replicas["b"].cpu.mean == pytest.approx(0.2)
+
+
+def test_replicas_that_a_search_has_to_find_are_measured_every_30_seconds(attempt):
+    gang = FakeGang(NOTHING)
+    loop, _ = watched(attempt, gang, [], NAME)
+    gang.measured_every_s = 30.0
+    gang.gpus = {"GPU-1": GpuFigures(use=0.5)}
+    for turn in range(1, 7):
+        gang.usages = [Usage(cpu_ns=turn * S)]
+        FakeLoop.clock_s += 10
+        loop.turn()
+    loop.close()
+    lines = usage_file.read_usage(attempt)
+    assert [NAME in line.replicas for line in lines] == [False, False, True] * 2
+    assert [line.replicas[NAME].cpu.mean for line in lines if line.replicas] == [0.1, 0.1]
+    assert all(line.gpus["GPU-1"].use == Spread(0.5, 0.5, 0.5) for line in lines)
+
+
+def sample(now_s, cpu_s=None, *, at=None, **more):
+    usages = {} if cpu_s is None else {NAME: Usage(cpu_ns=int(cpu_s * S))}
+    return Samples(now_s, 1e9 + now_s if at is None else at, **{"usages": usages, **more})
+
+
+def test_lines_come_every_sample_then_once_a_minute_and_at_the_end():
+    maker = LineMaker(10.0, sample(0.0, 0.0))
+    lines = []
+    for second in range(10, 900, 10):
+        lines += maker.add(sample(second, second * (2 if second % 20 else 1)))
+    assert [line.at - 1e9 for line in lines] == [*range(10, 601, 10), 660, 720, 780, 840]
+    assert {round(line.s) for line in lines[60:]} == {60}
+    assert lines[0].replicas[NAME].cpu == Spread(2, 2, 2)
+    (last,) = maker.add(sample(893, 890), is_last=True)
+    assert last.s == 53
+    assert sum(line.s for line in lines) + last.s == 893
+
+
+def run_for_minutes(cores, **more):
+    """A maker at second 660, after its first ten minutes and a line."""
+    maker = LineMaker(10.0, sample(0.0, 0.0, **more))
+    for second in range(10, 661, 10):
+        maker.add(sample(second, second * cores, **more))
+    return maker
+
+
+def test_a_rate_counts_as_long_as_it_lasted_and_no_counter_goes_back():
+    maker = run_for_minutes(0)
+    maker.add(sample(661, 1))
+    maker.add(sample(680, 1))
+    maker.add(sample(690, 0.5))
+    (line,) = maker.add(sample(720, 0.5), is_last=True)
+    cpu = line.replicas[NAME].cpu
+    assert (cpu.low, cpu.high) == (0, 1)
+    assert cpu.mean == pytest.approx(1 / 50), "the time in which the counter went back is unknown"
+
+
+def test_usage_that_was_not_measured_again_is_no_sample():
+    """A warden reports less often than its launcher samples, and says when it measured."""
+    maker = LineMaker(10.0, sample(0.0))
+    usage = Usage(cpu_ns=10 * S, memory_bytes=8, at_s=5.0)
+    (first,) = maker.add(Samples(10.0, 1e9 + 10, usages={NAME: usage}))
+    assert first.replicas[NAME].cpu is None
+    assert maker.add(Samples(20.0, 1e9 + 20, usages={NAME: usage})) == []
+    later = usage._replace(cpu_ns=25 * S, at_s=20.0)
+    (line,) = maker.add(Samples(30.0, 1e9 + 30, usages={NAME: later}))
+    assert line.replicas[NAME].cpu.mean == 1.0
+
+
+@pytest.mark.parametrize(
+    ("now_s", "at"), [(70.0, None), (20.0, 1e9 + 3620), (20.0, 1e9 - 3580)], ids=str
+)
+def test_a_pause_or_a_clock_that_is_set_ends_a_line(now_s, at):
+    """The counters went on meanwhile, and the new line does not show it."""
+    gpus = {"GPU-1": GpuFigures(use=1.0, energy_j=100.0)}
+    maker = run_for_minutes(1, gpus=gpus)
+    maker.add(sample(665, 665))
+    now_s, at = now_s + 660, None if at is None else at + 660
+    more = {"gpus": {"GPU-1": GpuFigures(use=1.0, energy_j=5000.0)}}
+    (before,) = maker.add(sample(now_s, now_s * 9, at=at, **more))
+    assert (before.at, before.s) == (1e9 + 665, 5)
+    (after,) = maker.add(
+        sample(now_s + 10, now_s * 9 + 10, at=at and at + 10, gpus=gpus), is_last=True
+    )
+    assert after.at == (at or 1e9 + now_s) + 10
+    assert after.s == 10
+    assert after.replicas[NAME].cpu == Spread(1, 1, 1)
+    assert after.gpus["GPU-1"].energy_j is None
+
+
+def test_the_energy_of_all_lines_is_what_the_counter_counted():
+    maker, energy_j = LineMaker(10.0, sample(0.0, gpus={"GPU-1": GpuFigures(energy_j=5e6)})), 5e6
+    lines = []
+    for second in range(10, 3601, 10):
+        energy_j += 7000 if second % 50 else 0
+        figures = GpuFigures(use=0.1 if second % 20 else 0.9, power=650, energy_j=energy_j)
+        lines += maker.add(sample(second, gpus={"GPU-1": figures}))
+    assert sum(line.gpus["GPU-1"].energy_j for line in lines) == pytest.approx(energy_j - 5e6)
+    assert lines[-1].gpus["GPU-1"].use == Spread(0.1, pytest.approx(0.5), 0.9)
+    (line,) = maker.add(sample(3610, gpus={"GPU-1": GpuFigures(energy_j=3.0)}), is_last=True)
+    assert line.gpus["GPU-1"].energy_j is None, "the driver was loaded again"
+
+
+def test_a_gpu_that_is_lost_is_absent_from_then_on():
+    both = {"GPU-1": GpuFigures(use=1.0), "GPU-2": GpuFigures(memory=5.0)}
+    maker = LineMaker(10.0, sample(0.0))
+    (line,) = maker.add(sample(10, gpus=both))
+    assert line.gpus["GPU-2"].use is None, "what is not measured is not 0"
+    (line,) = maker.add(sample(20, gpus={"GPU-1": both["GPU-1"]}))
+    assert list(line.gpus) == ["GPU-1"]
+
+
+def test_steps_that_go_back_and_many_names_stay_small():
+    maker = LineMaker(10.0, sample(0.0))
+    maker.add(sample(600.0), is_last=True)
+    for number, step in enumerate((50, None, 7)):
+        values = {f"v{number}-{name}": 1.0 for name in range(20)}
+        maker.add(sample(610.0 + number, progress={NAME: ReportedProgress(step, None, values)}))
+    (line,) = maker.add(sample(620), is_last=True)
+    assert line.replicas[NAME].step == (50, 7)
+    assert len(line.replicas[NAME].values) == 32
+
+
+def write_big(path):
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+
+
+HOSTILE = {
+    "a link": lambda path: path.symlink_to("/etc/passwd"),
+    "a link to a folder": lambda path: path.symlink_to("/proc"),
+    "a pipe": os.mkfifo,
+    "a folder": lambda path: path.mkdir(),
+    "a gigabyte": write_big,
+    "empty": lambda path: path.write_text(""),
+    "missing": lambda _: None,
+}
+
+
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_progress_file_that_is_none_is_not_read(attempt, tmp_path, make):
+    make(tmp_path / "jobs" / "1" / "1" / "progress" / NAME)
+    assert ProgressFile(attempt, NAME).read_news() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "progress"),
+    [
+        ('{"step": 1e300, "loss": NaN, "a": Infinity, "b": true, "c": "1"}', ReportedProgress()),
+        ('{"step": -1, "total": 1.5, "loss": 2}', ReportedProgress(values={"loss": 2.0})),
+        ('{"step": 3.0, "total": 10}', ReportedProgress(3, 10)),
+        ('{"step": 1' + "0" * 60_000 + "}", ReportedProgress()),
+        ("[" * 60_000, ReportedProgress()),
+        ('{"step": 4, "to', ReportedProgress()),
+        ("[1]", ReportedProgress()),
+        ('{"a\\nb": 1, "' + "x" * 129 + '": 2, "ok": 3}', ReportedProgress(values={"ok": 3.0})),
+    ],
+    ids=range(8),
+)
+def test_what_a_progress_file_may_say(attempt, tmp_path, text, progress):
+    path = tmp_path / "jobs" / "1" / "1" / "progress" / NAME
+    path.write_text(text)
+    file = ProgressFile(attempt, NAME)
+    assert file.read_news() == progress
+    assert file.read_news() is None, "it has not changed"
+    path.write_text(json.dumps({"step": 12}))
+    assert file.read_news() == ReportedProgress(12)
+
+
+def test_a_folder_of_progress_files_that_leads_elsewhere_is_not_entered(attempt, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / NAME).write_text('{"step": 5}')
+    Path(attempt.shared).rmdir()
+    Path(attempt.shared).symlink_to(elsewhere)
+    assert ProgressFile(attempt, NAME).read_news() is None
