@@ -22,6 +22,7 @@ from trainshed.store.faults import fault_of, place_of
 from trainshed.store.fleet import StoredNodes
 from trainshed.store.grants import REMEMBERED_MAX, Grants, Places
 from trainshed.store.job_rows import StoredJobRows
+from trainshed.store.job_traces import StoredJobTraces
 from trainshed.store.jobs import Forgetting, StoredJobs
 from trainshed.store.marks import StoredMarks
 from trainshed.store.migrate import check_exists, migrate
@@ -126,6 +127,7 @@ class Store(
     StoredJobs,
     StoredJobRows,
     StoredMarks,
+    StoredJobTraces,
     Steps,
     Story,
     StoredStudies,

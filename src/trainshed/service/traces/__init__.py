@@ -1,0 +1,1 @@
+"""The traces of jobs, made from their stored events."""

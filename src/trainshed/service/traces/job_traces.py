@@ -1,0 +1,128 @@
+"""Finds the spans of jobs that are due, for the exporter of traces.
+
+Only the server that leads sends them.  What was sent is a mark in the store: a server that is
+killed between sending and storing the mark sends the same spans, with the same ids, again.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from trainshed.observability.spans import Attributes, TraceSpan
+from trainshed.service.traces.job_spans import ENDING_KINDS, TracedJob, job_spans
+from trainshed.store.job_traces import EndedPhases
+from trainshed.store.opening import Store
+from trainshed.store.records.jobs import JobRecord
+from trainshed.store.records.steps import StoredEvent
+
+#: The most events that end a phase which one look considers.
+ENDS_MAX: Final = 200
+#: Seconds between two looks if the last one found nothing.
+EVERY_S: Final = 2.0
+#: Events without a span after which the mark moves too, so that they are not read again.
+_IDLE_EVENTS: Final = 10_000
+#: Events of a page, and the most of one job that are read.
+_PAGE: Final = 1000
+_EVENTS_MAX: Final = 20_000
+
+
+@dataclass(slots=True)
+class JobTraces:
+    """The spans of jobs after the mark."""
+
+    store: Store
+    leads: Callable[[], bool]
+    """Whether this server leads; the others send no spans of jobs."""
+    every_s: float = EVERY_S
+    monotonic: Callable[[], float] = time.monotonic
+    _mark: int | None = field(default=None, init=False)
+    """None: to be read, because this server has not led until now."""
+    _sending: EndedPhases | None = field(default=None, init=False)
+    _due_at: float = field(default=float("-inf"), init=False)
+
+    def next_spans(self) -> Sequence[TraceSpan]:
+        """Return the spans after the mark; empty if there are none, or this server does not lead.
+
+        Raises StoreFault.
+        """
+        if not self.leads():
+            self._mark = None
+            return ()
+        if self.monotonic() < self._due_at:
+            return ()
+        spans = self._find_spans()
+        if not spans:
+            self._due_at = self.monotonic() + self.every_s
+        return spans
+
+    def note_sent(self) -> None:
+        """Move the mark behind the last ``next_spans``.  Raises StoreFault."""
+        if self._sending is not None and self._mark is not None:
+            self._move(self._sending.until)
+
+    def _find_spans(self) -> Sequence[TraceSpan]:
+        if self._mark is None:
+            self._mark = self.store.trace_mark()
+        while True:
+            phases = self.store.ended_phases(self._mark, ENDING_KINDS, limit=ENDS_MAX)
+            spans = list(self._spans_of(phases))
+            self._sending = phases
+            if spans:
+                return spans
+            if not phases.uids:
+                if abs(phases.until - self._mark) > _IDLE_EVENTS or phases.after < self._mark:
+                    self._move(phases.until)
+                return ()
+            self._move(phases.until)  # the jobs of these events were deleted
+
+    def _move(self, until: int) -> None:
+        """Store the mark; if another server moved it meanwhile, read it again."""
+        is_moved = self._mark is not None and self.store.move_trace_mark(self._mark, until)
+        self._mark = until if is_moved else None
+        if self._mark is None:
+            self._mark = self.store.trace_mark()
+
+    def _spans_of(self, phases: EndedPhases) -> Iterator[TraceSpan]:
+        records = self.store.jobs_by_uid(phases.uids)
+        for uid in phases.uids:
+            if (record := records.get(uid)) is None:
+                continue
+            for ended in job_spans(self._describe(record), self._events(uid)):
+                if phases.after < ended.seq <= phases.until:
+                    yield ended.span
+
+    def _describe(self, record: JobRecord) -> TracedJob:
+        return TracedJob(
+            installation=self.store.installation_number(),
+            uid=record.uid,
+            is_study=record.job.spec.is_study,
+            attributes=_attributes(record),
+        )
+
+    def _events(self, uid: int) -> Sequence[StoredEvent]:
+        events: list[StoredEvent] = []
+        while len(events) < _EVENTS_MAX:
+            page = self.store.events(uid, after=events[-1].seq if events else 0, limit=_PAGE)
+            events += page
+            if len(page) < _PAGE:
+                break
+        return events
+
+
+def _attributes(record: JobRecord) -> Attributes:
+    """Describe a job; what is empty is left out."""
+    job, trial = record.job, record.job.spec.trial
+    attributes = {
+        "trainshed.job.uid": str(record.uid),
+        "trainshed.job.id": job.job_id,
+        "trainshed.job.kind": record.kind.value,
+        "trainshed.job.project": job.project,
+        "trainshed.job.region": job.location,
+        "trainshed.job.creator": record.creator,
+        "trainshed.study": trial.study_job_id if trial else "",
+    }
+    return {
+        **{name: value for name, value in attributes.items() if value},
+        "trainshed.job.replicas": job.spec.replica_count,
+    }
