@@ -22,6 +22,7 @@ from trainshed.launch import (
     step_hooks,
     tf_config,
     torch_env,
+    trace_env,
     user_env,
 )
 from trainshed.launch.context import Context, Variables, in_role_order, program_of
@@ -50,6 +51,7 @@ BLOCKS: Final[tuple[Callable[[Context, Role, int], Variables], ...]] = (
     jax_env.variables,
     gateway_env.variables,
     step_hooks.variables,
+    trace_env.variables,
 )
 
 #: The roles that exchange gradients.

@@ -98,6 +98,8 @@ class LaunchSite:
     """Interpreters and folders of the server that the programs of the job read."""
     shown: tuple[str, ...] = ()
     """Folders of the server that containers see too, read-only and at the same path."""
+    traceparent: str = ""
+    """The span of the attempt, in the form of W3C Trace Context; empty: no traces."""
     owner: Owner | None = None
     server_ports: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()

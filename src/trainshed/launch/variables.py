@@ -40,6 +40,9 @@ AIP_MODEL_DIR: Final = "AIP_MODEL_DIR"
 AIP_CHECKPOINT_DIR: Final = "AIP_CHECKPOINT_DIR"
 AIP_TENSORBOARD_LOG_DIR: Final = "AIP_TENSORBOARD_LOG_DIR"
 
+# The span that continues in the program, by OpenTelemetry's environment-variable carrier.
+TRACEPARENT: Final = "TRACEPARENT"
+
 _OURS: Final = tuple(value for name, value in vars().items() if name.isupper())
 
 #: A user's variable of such a name never replaces one that the service has set.
@@ -71,6 +74,8 @@ FOREIGN: Final = (
     "TORCHELASTIC_MAX_RESTARTS",
     "TORCHELASTIC_USE_AGENT_STORE",
     "TORCHELASTIC_ERROR_FILE",
+    # it belongs to the span of the launcher
+    "TRACESTATE",
     # read by jax.distributed.initialize
     "JAX_COORDINATOR_PORT",
     "JAX_COORDINATOR_BIND_ADDRESS",

@@ -172,13 +172,15 @@ class Launching:
         gs_paths: GsPaths = GsPaths.URI,
         proxies: Mapping[str, str] = NO_PROXIES,
         server_ports: Callable[[], tuple[int, ...]] = tuple,
+        trace_of: Callable[[AttemptKey], str] = lambda _: "",
     ) -> None:
         """``buckets`` are those of the server; replicas may see them elsewhere.
 
         ``library`` is the folder in which the trainer library is shown; ``environ`` is the server's
         environment.  ``gs_paths`` is what programs get as their directories where they have a
         gateway; without one they get paths.  ``proxies`` are the server's variables that jobs get.
-        ``server_ports`` gives the TCP ports at which the server listens.
+        ``server_ports`` gives the TCP ports at which the server listens.  ``trace_of`` returns the
+        ``traceparent`` of an attempt, empty without traces.
         """
         self._store = store
         self._engines = engines
@@ -190,6 +192,7 @@ class Launching:
         self._gs_paths = gs_paths
         self._proxies = proxies
         self._server_ports = server_ports
+        self._trace_of = trace_of
 
     def __call__(self, record: JobRecord, attempt: int, place: SeatsOrClaim) -> LaunchPlan:
         """Return the launch plan of an attempt, and make the folders that it names.
@@ -339,6 +342,7 @@ class Launching:
             shown=(gateway.folder,) if gateway else (),
             owner=Owner(project=job.project, number=job.find_owner_number(job.project)),
             server_ports=self._server_ports(),
+            traceparent=self._trace_of(attempt_engine.key),
             warnings=cpu_warnings(job.demand, inputs.nodes),
         )
 
