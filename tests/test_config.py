@@ -13,6 +13,8 @@ from trainshed.config.settings import (
     EngineSettings,
     GatewaySettings,
     IsolationSettings,
+    LogSettings,
+    OtelSettings,
 )
 from trainshed.config.values import WrongValue, fake_gpus
 from trainshed.engines.kubernetes.options import KubernetesOptions
@@ -21,6 +23,7 @@ from trainshed.engines.slurm.options import SlurmOptions
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
+from trainshed.observability.logs import LogFormat
 from trainshed.placement.jobs import QuotaRule
 from trainshed.storage.buckets import GsPaths, RemoteBucket
 
@@ -81,6 +84,7 @@ def test_the_example_of_the_page_is_read_as_it_says(load, tmp_path):
         gpu_wait_s=60.0,
         fake_gpus=0,
         pass_env=("TEAM_*",),
+        otel=OtelSettings(endpoint="http://127.0.0.1:4318/v1/traces"),
         isolation=IsolationSettings(
             require=("container", "users", "sandbox", "landlock"), seccomp_allow=("perf",)
         ),
@@ -125,6 +129,8 @@ def test_the_page_has_every_key_and_the_file_every_setting():
         "isolation": IsolationSettings,
         "gateway": GatewaySettings,
         "console": ConsoleSettings,
+        "otel": OtelSettings,
+        "log": LogSettings,
     }
     for name, settings in whole.items():
         assert {field for field, _ in _TABLES[name].values()} == set(settings._fields)
@@ -149,6 +155,44 @@ def test_a_flag_beats_the_environment_and_that_beats_the_file(load):
     assert load(text, environ).database == "sqlite:///environment"
     loaded = load(text, environ, database="sqlite:///flag", port=0, host=None)
     assert (loaded.database, loaded.port, loaded.host) == ("sqlite:///flag", 0, "127.0.0.2")
+
+
+@pytest.mark.parametrize(
+    ("environ", "endpoint"),
+    [
+        ({}, "http://file:4318/v1/traces"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "https://all:1/base/"}, "https://all:1/base/v1/traces"),
+        (
+            {
+                "OTEL_EXPORTER_OTLP_ENDPOINT": "https://all:1",
+                "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://own:2/t",
+            },
+            "http://own:2/t",
+        ),
+        ({"OTEL_SDK_DISABLED": "True", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://all:1"}, ""),
+    ],
+)
+def test_the_variables_of_opentelemetry_beat_the_file(load, environ, endpoint):
+    text = '[otel]\nendpoint = "http://file:4318/"\nto_replicas = false'
+    assert load(text, environ).otel == OtelSettings(endpoint, to_replicas=False)
+    assert load("").otel.endpoint == ""
+
+
+def test_an_endpoint_with_a_password_is_refused_and_says_where_it_was_set(load):
+    wrong = "http://user:secret@collector:4318"
+    with pytest.raises(UsageFault, match="OTEL_EXPORTER_OTLP_ENDPOINT must be a URL"):
+        load("", {"OTEL_EXPORTER_OTLP_ENDPOINT": wrong})
+    with pytest.raises(UsageFault, match=r"otel\.endpoint must be a URL") as refusal:
+        load(f'[otel]\nendpoint = "{wrong}"')
+    assert "secret" not in str(refusal.value)
+
+
+def test_the_flag_for_the_form_of_the_log_beats_the_file(load):
+    assert load("").log.format is LogFormat.TEXT
+    assert load('[log]\nformat = "json"').log.format is LogFormat.JSON
+    assert load('[log]\nformat = "json"', log_format="text").log.format is LogFormat.TEXT
+    with pytest.raises(UsageFault, match='must be "text" or "json", got '):
+        load('[log]\nformat = "xml"')
 
 
 def test_the_data_directory_of_the_flag_is_where_the_file_is_looked_for(load, tmp_path):

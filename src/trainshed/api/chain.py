@@ -37,6 +37,7 @@ from trainshed.api.permissions import Permissions, refuse_low
 from trainshed.api.streamed_ends import without_fresh_end
 from trainshed.model.access import ALL_BUCKETS, Caller
 from trainshed.model.refusals import Code, Refusal
+from trainshed.observability.spans import REQUEST_TRACE, RequestTrace
 from trainshed.service.auth.browser_proofs import BrowserProof
 from trainshed.store.base import StoreFault
 
@@ -115,6 +116,42 @@ class RequestContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredRequest:
+    """A request and its answer.  Times are nanoseconds since 1970."""
+
+    context: RequestContext | None
+    """None for a route outside the chain, such as a page of the console."""
+    api: str
+    """One of ``api.watched.APIS``."""
+    verb: str
+    route: str
+    """The template of the path; of gRPC the method; empty for an unknown path."""
+    project: str = ""
+    status: int
+    """The HTTP status, or that which the refusal of a gRPC call has over HTTP."""
+    began_ns: int
+    ended_ns: int
+    scheme: str = "http"
+    address: str = ""
+    user_agent: str = ""
+    is_stream: bool = False
+    """Whether the answer had no length: it lasted as long as the client read."""
+    trace: RequestTrace
+
+    @property
+    def method(self) -> str:
+        """The name of the request: its verb and its route."""
+        return f"{self.verb} {self.route}".strip()
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended_ns - self.began_ns) / 1e9
+
+
+RequestWatch = Callable[[AnsweredRequest], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChainServices:
     """The services and settings that the steps use.
 
@@ -132,6 +169,8 @@ class ChainServices:
     """None: the console is switched off, or no call needs a token."""
     audit: Callable[..., None] = lambda **_: None
     """Writes an entry with these fields to the audit log."""
+    watch: RequestWatch | None = None
+    """Gets each request when it is answered; None: requests are neither logged nor traced."""
 
 
 #: A full token in an address is refused, because addresses are written to many logs and files.
@@ -327,6 +366,8 @@ def incident(place: str) -> Refusal:
         _log.error("%s: %s", place, error)  # transient: no traceback
         return database_away(error)
     number = secrets.token_hex(4)
+    if (trace := REQUEST_TRACE.get()) is not None:
+        trace.incident = number
     _log.exception("incident %s at %s", number, place)
     message = f"The server failed unexpectedly; its log has the details as incident {number}"
     return Refusal(Code.INTERNAL, message)

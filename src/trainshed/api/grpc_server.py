@@ -35,6 +35,7 @@ from trainshed.api.documents import refuse_unstorable
 from trainshed.api.grpc_front import HOST, GrpcFront
 from trainshed.api.guards import is_loopback
 from trainshed.api.not_here import absent_rpcs
+from trainshed.api.watched import GrpcWatch
 from trainshed.model.json_reader import VALUES_MAX
 from trainshed.model.refusals import Code, Refusal
 from trainshed.wire.descriptors import message_class, pool
@@ -323,6 +324,7 @@ def _make_handler(
         context = RequestContext(verb="gRPC", path=rpc)
         context.address = front.address_of(servicer_context.peer())
         context.loopback = is_loopback(context.address)
+        watch = GrpcWatch(services, context, _traceparent(services, servicer_context))
         try:
             context.authorization = _authorization(servicer_context)
             perform(GRPC_ADMISSION, services, context)
@@ -332,9 +334,11 @@ def _make_handler(
         except Refusal as refusal:
             context.method = method
             note_call(services, context, refusal.code)
+            watch.end(refusal)
             _refuse(servicer_context, refusal)
             return b""
         note_call(services, context, None)
+        watch.end(None)
         return context.reply
 
     # as a stream: for a unary call grpcio would hold a thread until the client's message arrives
@@ -348,6 +352,15 @@ def _authorization(servicer_context: grpc.ServicerContext) -> str | None:
     if len(values) > 1:
         raise Refusal(Code.INVALID_ARGUMENT, f"authorization {GIVEN_TWICE}")
     return values[0] if values else None
+
+
+def _traceparent(services: ChainServices, servicer_context: grpc.ServicerContext) -> str:
+    """Return the caller's span, as it sent it; empty if requests are not watched."""
+    if services.watch is None:
+        return ""
+    metadata = dict(servicer_context.invocation_metadata() or ())
+    value = metadata.get("traceparent", "")
+    return value if isinstance(value, str) else ""
 
 
 def _refuse(servicer_context: grpc.ServicerContext, refusal: Refusal) -> None:

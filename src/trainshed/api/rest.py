@@ -35,6 +35,7 @@ from trainshed.api.chain import (
     CLIENT_GONE,
     ChainServices,
     RequestContext,
+    RequestWatch,
     incident,
     perform,
 )
@@ -61,6 +62,7 @@ from trainshed.api.incoming import (
 from trainshed.api.probes import Probes, list_probe_routes
 from trainshed.api.table import LOG_PATH
 from trainshed.api.threads import LOG_THREADS, THREADS
+from trainshed.api.watched import note_context, watch_request
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
 
@@ -132,6 +134,7 @@ def _note_caller(scope: Scope, context: RequestContext) -> None:
 def _endpoint(row: RawMethod, services: ChainServices) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         context = request_context(request.scope)
+        note_context(request.scope, context)
         context.of_storage = True
         response = await respond(request, context)
         note_response(services, context, row.path, response.status_code, request)
@@ -181,6 +184,7 @@ class GoogleRoutes:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         context, incoming = request_context(scope), Incoming(receive)
+        note_context(scope, context)
         try:
             await self._read(context, scope, incoming)
         except Refusal as refusal:
@@ -250,6 +254,7 @@ def make_app(  # noqa: PLR0913 - the parts of the application
         exception_handlers={HTTPException: _not_routed},
     )
     app.router.redirect_slashes = False
+    app.watch = services.watch
     if not services.allowed_origins:  # otherwise the CORS middleware must see every call
         app.direct = dict.fromkeys(services.routes.versions, google)
     return app
@@ -263,12 +268,19 @@ class _Application(Starlette):
 
     direct: Mapping[str, ASGIApp] = MappingProxyType({})
     """Applications that skip Starlette's layers, by the first segment of the path."""
+    watch: RequestWatch | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        segment = scope["path"].split("/", 2)[1:2] if scope["type"] == "http" else ()
-        app = self.direct.get(segment[0]) if segment else None
-        await (app or super().__call__)(scope, receive, send)
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        segment = scope["path"].split("/", 2)[1:2]
+        app = (self.direct.get(segment[0]) if segment else None) or super().__call__
+        if self.watch is None:
+            await app(scope, receive, send)
+        else:
+            await watch_request(app, self.watch, scope, receive, send)
 
 
 def _cors_middleware(services: ChainServices) -> list[Middleware]:
@@ -299,7 +311,7 @@ class Recognised:
         if scope["type"] != "http":
             raise HTTPException(404)
         incoming, context, request = Incoming(receive), request_context(scope), Request(scope)
-        request.state.call = context
+        note_context(scope, context)
         context.allows_stranger = context.path == SIGN_IN_PATH
         try:
             if (browsers := self.services.browsers) is not None:

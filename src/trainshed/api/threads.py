@@ -8,7 +8,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
@@ -37,13 +37,14 @@ class Threads:
         return self._busy
 
     async def run(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
-        """Run a function in a thread; return or raise its result."""
+        """Run a function in a thread, with the caller's context; return or raise its result."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
+        context = copy_context()
 
         def call() -> None:
             try:
-                result = function(*args)
+                result = context.run(function, *args)
             except BaseException as error:  # noqa: BLE001  # raised again in the caller
                 _notify(loop, _fail, done, error)
             else:

@@ -41,6 +41,7 @@ from trainshed.app.chores import (
     open_job_log,
 )
 from trainshed.app.gateway import make_gateway_listener, select_env
+from trainshed.app.traces import Traces, make_traces, make_watch
 from trainshed.catalog.open import catalog_for
 from trainshed.config import Settings, load_environments
 from trainshed.config.engine import engines_of
@@ -112,6 +113,7 @@ class Application:
     engines: Engines
     gateway: GatewayListener | None
     """Serves a Google VM's metadata to jobs; None if turned off or not supported by the engine."""
+    traces: Traces
 
     def start(self) -> None:
         """Start the threads.  Raises StoreFault if another machine's server uses the database."""
@@ -125,6 +127,7 @@ class Application:
         self.audit_log.start()
         self.learning.start()
         self.native_timer.start()
+        self.traces.start(lambda: self.controller.leading)
 
     def stop(self) -> None:
         """Stop the threads and close the store; jobs continue until the next server finds them."""
@@ -135,6 +138,7 @@ class Application:
         try:
             self.controller.stop()
         finally:
+            self.traces.stop()
             if self.gateway:
                 self.gateway.close()
             self.engines.close()
@@ -201,6 +205,7 @@ def build(
     gateway = make_gateway_listener(
         settings, store, engines, storage, access, audit_log, ports.listen
     )
+    traces = make_traces(settings, store)
     launching = Launching(
         store,
         engines,
@@ -211,6 +216,7 @@ def build(
         gs_paths=settings.gateway.gs_paths,
         proxies=select_env(os.environ, settings.pass_env),
         server_ports=ports.numbers,
+        trace_of=traces.parent_of,
     )
     controller = Controller(
         store,
@@ -253,6 +259,7 @@ def build(
         body_bytes_max=settings.body_bytes_max,
         browsers=_browser_access(settings, sign_ins),
         audit=audit_log.add,
+        watch=make_watch(settings, traces),
     )
     nodes = NodeService(
         store=store,
@@ -312,6 +319,7 @@ def build(
             store, catalog, prices, plan_notes, make_accounting(store, engines, prices, leads)
         ),
         engines=engines,
+        traces=traces,
     )
 
 

@@ -10,13 +10,15 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from trainshed.config.engine_tables import read_engines
 from trainshed.config.settings import (
     ConsoleSettings,
     GatewaySettings,
     IsolationSettings,
+    LogSettings,
+    OtelSettings,
     Settings,
 )
 from trainshed.config.values import (
@@ -35,9 +37,11 @@ from trainshed.config.values import (
     hosts,
     isolation_mode,
     job_network,
+    log_format,
     most,
     number,
     origins,
+    otlp_endpoint,
     policy,
     port,
     refuse_or_pass,
@@ -66,8 +70,17 @@ _WHOLE: Mapping[str, Callable[..., Any]] = {
     "isolation": IsolationSettings,
     "gateway": GatewaySettings,
     "console": ConsoleSettings,
+    "otel": OtelSettings,
+    "log": LogSettings,
 }
 GRPC_PORT_DEFAULT = 8081
+#: What OpenTelemetry adds to the URL of a collector.
+_TRACES_PATH: Final = "/v1/traces"
+#: OpenTelemetry's variables, and what is added to their URL.
+_OTEL_VARIABLES: Final = (
+    ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", ""),
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", _TRACES_PATH),
+)
 
 #: Tables of the file: key → (field of Settings, how the value is read).
 _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
@@ -114,6 +127,13 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "public": ("public", refuse_or_pass),
         "telemetry": ("telemetry", telemetry),
         "gs_paths": ("gs_paths", gs_paths),
+    },
+    "otel": {
+        "endpoint": ("endpoint", otlp_endpoint),
+        "to_replicas": ("to_replicas", switch),
+    },
+    "log": {
+        "format": ("format", log_format),
     },
     "console": {
         "enabled": ("enabled", switch),
@@ -194,6 +214,8 @@ _ROWS: Mapping[str, tuple[str, Callable[..., Any], tuple[str, ...], Mapping[str,
 _ENGINE = "engine"
 #: The table of buckets in other storage services; its keys are the names of the buckets.
 _BUCKETS = "buckets"
+#: The user and the password in a URL.
+_PASSWORD = re.compile(r"//[^/@]*@")
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://.+")
 _REMOTES = 'a URI such as "gs://corp-data/sub" or "s3://corp-data", or { uri = ..., options = {} }'
 
@@ -223,10 +245,24 @@ def load_settings(
     values |= _read_flags(flags)
     if flags.get("no_console"):
         values["console"] = values.get("console", ConsoleSettings())._replace(enabled=False)
+    if form := flags.get("log_format"):
+        values["log"] = LogSettings(_read("--log-format", form, log_format))
+    values["otel"] = _read_otel(values.get("otel", OtelSettings()), environ)
     if "grpc_port" not in values:
         # with --port 0 another server may run, and may use the default gRPC port
         values["grpc_port"] = 0 if values.get("port") == 0 else GRPC_PORT_DEFAULT
     return Settings(data_dir=folder, **values)
+
+
+def _read_otel(table: OtelSettings, environ: Mapping[str, str]) -> OtelSettings:
+    """Return where traces go: OpenTelemetry's own variables win.  Raises UsageFault."""
+    if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return table._replace(endpoint="")
+    for name, path in _OTEL_VARIABLES:
+        if value := environ.get(name):
+            url = _read(name, value, otlp_endpoint)
+            return table._replace(endpoint=url + path)
+    return table._replace(endpoint=table.endpoint and table.endpoint + _TRACES_PATH)
 
 
 def load_used_settings(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
@@ -369,7 +405,8 @@ def _read(place: str, value: Any, read: Reader) -> Any:
     try:
         return read(value)
     except WrongValue as wrong:
-        raise UsageFault(f"{place} must be {wrong}, got {value!r}") from None
+        shown = _PASSWORD.sub("//***@", repr(value))
+        raise UsageFault(f"{place} must be {wrong}, got {shown}") from None
 
 
 def _refuse_unknown(place: str, key: str, keys: Iterable[str]) -> NoReturn:

@@ -11,6 +11,7 @@ from trainshed.engines.isolation.modes import DEFAULT, UIDS
 from trainshed.engines.network.kinds import AUTO as AUTO_NETWORK
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
+from trainshed.observability.logs import LogFormat
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.starts.images import ImageMapping, LocalEnvironment
 from trainshed.storage.buckets import GsPaths, RemoteBucket
@@ -64,6 +65,21 @@ class ConsoleSettings(NamedTuple):
     enabled: bool = True
     plain_http: bool = False
     """Whether browsers on other machines may sign in over plain HTTP; for a proxy with TLS."""
+
+
+class OtelSettings(NamedTuple):
+    """The table ``[otel]``: traces by OpenTelemetry (decision 0108)."""
+
+    endpoint: str = ""
+    """The URL that gets traces, with its path; empty: no traces."""
+    to_replicas: bool = True
+    """Whether programs of jobs get ``TRACEPARENT``."""
+
+
+class LogSettings(NamedTuple):
+    """The table ``[log]``: the server's own log."""
+
+    format: LogFormat = LogFormat.TEXT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +144,8 @@ class Settings:
     """The isolation of jobs on this machine; None for commands that start no job."""
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     console: ConsoleSettings = field(default_factory=ConsoleSettings)
+    otel: OtelSettings = field(default_factory=OtelSettings)
+    log: LogSettings = field(default_factory=LogSettings)
     buckets: Mapping[str, RemoteBucket] = field(default_factory=dict, repr=False)
     """Buckets in other storage services, with credentials."""
     pass_env: tuple[str, ...] = ()

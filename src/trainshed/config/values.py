@@ -17,6 +17,7 @@ from trainshed.engines.network.kinds import NETWORKS
 from trainshed.engines.setting_readers import SAMPLE_S_MAX
 from trainshed.model.durations import FORM, seconds_of
 from trainshed.model.resources import FleetPolicy
+from trainshed.observability.logs import LogFormat
 from trainshed.storage.buckets import GsPaths
 
 #: The word instead of a port that switches off gRPC.
@@ -26,6 +27,7 @@ NO_GRPC = "none"
 #: ``name``, ``name:port``, ``[::1]:port``.
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?|[0-9A-Fa-f:.]+")
 _USER = re.compile(rf"[0-9]{{1,10}}(:[0-9]{{1,10}})?|{USER_OF_IMAGE}")
+_COLLECTOR = re.compile(r"https?://[^/\s?#@]+(/[^\s?#]*)?")
 _ORIGIN = re.compile(r"https?://[^/\s?#]+/?")
 
 
@@ -244,6 +246,23 @@ def telemetry(value: Any) -> str:
     if value not in {DROP, LOG, PASS}:
         raise WrongValue(f'"{DROP}", "{LOG}" or "{PASS}"')
     return str(value)
+
+
+def log_format(value: Any) -> LogFormat:
+    """Read the form of the server's log."""
+    try:
+        return LogFormat(value)
+    except ValueError:
+        raise WrongValue(" or ".join(f'"{form.value}"' for form in LogFormat)) from None
+
+
+def otlp_endpoint(value: Any) -> str:
+    """Read the URL of a collector, without credentials: they belong into a header."""
+    if not isinstance(value, str) or not _COLLECTOR.fullmatch(value):
+        raise WrongValue(
+            'a URL of OTLP over HTTP without user and password, such as "http://127.0.0.1:4318"'
+        )
+    return value.rstrip("/")
 
 
 def uid_range(value: Any) -> tuple[int, int]:

@@ -54,7 +54,7 @@ class OtlpCollector:
     def name(self) -> str:
         return self._name
 
-    def send(self, spans: Sequence[own.Span]) -> Sent:
+    def send(self, spans: Sequence[own.TraceSpan]) -> Sent:
         self._status = 0
         result = self._exporter.export([self._convert(span) for span in spans])
         if result is SpanExportResult.SUCCESS:
@@ -69,7 +69,7 @@ class OtlpCollector:
     def _note_status(self, response: Any, *_: object, **__: object) -> None:
         self._status = response.status_code
 
-    def _convert(self, span: own.Span) -> ReadableSpan:
+    def _convert(self, span: own.TraceSpan) -> ReadableSpan:
         parent = _context(span.trace_id, span.parent_id) if span.parent_id else None
         status = Status(StatusCode.ERROR, span.error) if span.error else Status(StatusCode.UNSET)
         return ReadableSpan(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, Protocol
 
-from trainshed.observability.spans import Span
+from trainshed.observability.spans import TraceSpan
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Collector(Protocol):
     def name(self) -> str:
         """The address, without credentials."""
 
-    def send(self, spans: Sequence[Span]) -> Sent:
+    def send(self, spans: Sequence[TraceSpan]) -> Sent:
         """Send spans; takes at most some ten seconds.  Raises nothing."""
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class Collector(Protocol):
 class SpanSource(Protocol):
     """Spans that are stored elsewhere until they are sent."""
 
-    def next_spans(self) -> Sequence[Span]:
+    def next_spans(self) -> Sequence[TraceSpan]:
         """Return the spans that follow those of the last ``note_sent``; empty if none is due."""
 
     def note_sent(self) -> None:
@@ -80,7 +80,7 @@ class SpanExporter:
         self._make_collector = make_collector
         self._collector: Collector | None = None
         self._source: SpanSource | None = None
-        self._spans: deque[Span] = deque()
+        self._spans: deque[TraceSpan] = deque()
         self._queue_max = queue_max
         self._every_s = every_s
         self._share = share
@@ -100,7 +100,7 @@ class SpanExporter:
         """Whether the queue is half full: callers then leave out parts of requests."""
         return len(self._spans) * 2 > self._queue_max
 
-    def add(self, spans: Sequence[Span]) -> None:
+    def add(self, spans: Sequence[TraceSpan]) -> None:
         """Send these spans later, or drop and count them; cheap, callable from any thread."""
         room = self._queue_max - len(self._spans)
         self._spans.extend(spans[: max(0, room)])

@@ -43,7 +43,7 @@ class SpanLink(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class TraceSpan:
     """A span that is over.  Times are nanoseconds since 1970."""
 
     name: str
@@ -132,7 +132,7 @@ CHILDREN_MAX: Final = 16
 class RequestTrace:
     """The trace of a request that is being answered.  Whether it is sent is decided at its end."""
 
-    __slots__ = ("children", "parent", "span_id", "trace_id")
+    __slots__ = ("children", "incident", "parent", "span_id", "trace_id")
 
     def __init__(self, parent: TraceParent | None) -> None:
         """``parent`` is the caller's span; None begins a trace."""
@@ -140,6 +140,8 @@ class RequestTrace:
         self.trace_id = parent.trace_id if parent else random.getrandbits(128) or 1
         self.span_id = random.getrandbits(64) or 1
         self.children: list[ChildSpan] = []
+        self.incident = ""
+        """The number of the unexpected error that the caller was told; empty if none."""
 
     def add_child(
         self, name: str, start_ns: int, end_ns: int, attributes: Attributes | None = None

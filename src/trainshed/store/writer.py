@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 from sqlalchemy import Connection, Engine, bindparam, update
 from sqlalchemy.exc import DBAPIError
 
+from trainshed.observability.spans import REQUEST_TRACE
 from trainshed.store.base import AlreadyThere, StaleEtag, StoreFault
 from trainshed.store.faults import fault_of, is_of_database
 from trainshed.store.tables import MARKS
@@ -82,6 +83,7 @@ class Writer:
         """
         self._engine = engine
         self._place = place
+        self._described = {"db.system.name": engine.dialect.name}
         self._check = check
         self._clock = clock
         self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
@@ -126,7 +128,13 @@ class Writer:
             if not self._open:
                 raise StoreFault("the store is closed")
             self._queue.put(item)
-        return item.done.result()
+        if (trace := REQUEST_TRACE.get()) is None:
+            return item.done.result()
+        began_ns = time.time_ns()
+        try:
+            return item.done.result()
+        finally:
+            trace.add_child("store.commit", began_ns, time.time_ns(), self._described)
 
     def _run(self) -> None:
         size = 0

@@ -93,6 +93,12 @@ def parser(prog: str) -> flags.Parser:
         action="append",
     )
     add("--verbose", "Log details for developers", action="store_true")
+    add(
+        "--log-format",
+        "Form of the server's log on stderr (text); json: one object a record, and a record of "
+        "each request",
+        choices=["text", "json"],
+    )
     flags.add_format(parser)
     return parser
 
@@ -151,7 +157,7 @@ def _run_command(command: tuple[str, ...], args: argparse.Namespace) -> int:
 
 def _server_flags(args: argparse.Namespace) -> Iterator[str]:
     """Yield the flags that are passed on to the server."""
-    for name in ("config", "fleet_policy", "fake_gpus"):
+    for name in ("config", "fleet_policy", "fake_gpus", "log_format"):
         value = getattr(args, name)
         if value is not None:
             yield f"--{name.replace('_', '-')}={value}"

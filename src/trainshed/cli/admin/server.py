@@ -49,7 +49,7 @@ def set_up(flags: Mapping[str, Any]) -> Settings:
     share_one_heap()
     file = Path(flags["config"]) if flags["config"] else None
     settings = load_settings(file, os.environ, flags)
-    log_to_stderr(verbose=flags["verbose"])
+    log_to_stderr(verbose=flags["verbose"], form=settings.log.format)
     return settings
 
 
