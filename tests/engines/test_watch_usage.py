@@ -1,7 +1,6 @@
 """The usage of an attempt is written while it runs, whatever its programs do to the files."""
 
 import errno
-import json
 import os
 import signal
 import time
@@ -19,9 +18,9 @@ from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.gpu_file import GpuFigures
 from trainshed.engines.supervise.watch import watch_usage
 from trainshed.engines.supervise.watch.usage_lines import LineMaker, Samples
-from trainshed.engines.supervise.watch.watch_usage import ProgressFile, UsageWatch
+from trainshed.engines.supervise.watch.watch_usage import UsageWatch
 from trainshed.model.attempt import Phase
-from trainshed.model.usage import ReportedProgress, Spread
+from trainshed.model.usage import ReportedProgress, Spread, parse_progress
 
 NAME = "master-replica-0"
 S = 1_000_000_000
@@ -97,10 +96,15 @@ class FakeGang:
         self.usages = list(usages)
         self.exits = {}
         self.gpus = {}
+        self.report = b""
         self.measured_every_s = 0.0
 
     def usage(self, index):
         return self.usages[index]
+
+    def read_report(self, index):
+        assert index < len(self.usages)
+        return self.report
 
     def read_gpus(self, now_s):
         assert now_s >= 1e9
@@ -322,7 +326,7 @@ HOSTILE = {
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_progress_file_that_is_none_is_not_read(attempt, tmp_path, make):
     make(tmp_path / "jobs" / "1" / "1" / "progress" / NAME)
-    assert ProgressFile(attempt, NAME).read_news() is None
+    assert parse_progress(attempt.read_report(NAME)) == ReportedProgress()
 
 
 @pytest.mark.parametrize(
@@ -342,11 +346,20 @@ def test_a_progress_file_that_is_none_is_not_read(attempt, tmp_path, make):
 def test_what_a_progress_file_may_say(attempt, tmp_path, text, progress):
     path = tmp_path / "jobs" / "1" / "1" / "progress" / NAME
     path.write_text(text)
-    file = ProgressFile(attempt, NAME)
-    assert file.read_news() == progress
-    assert file.read_news() is None, "it has not changed"
-    path.write_text(json.dumps({"step": 12}))
-    assert file.read_news() == ReportedProgress(12)
+    assert parse_progress(attempt.read_report(NAME)) == progress
+
+
+def test_a_report_counts_once(attempt):
+    gang = FakeGang(NOTHING)
+    loop, watch = watched(attempt, gang, [], NAME)
+    for report in (b'{"step": 5}', b'{"step": 5}', b'{"step": 7, "a": 1}', b'{"st'):
+        gang.report = report
+        FakeLoop.clock_s += 10
+        loop.turn()
+    watch.finish()
+    loop.close()
+    replicas = [line.replicas.get(NAME) for line in usage_file.read_usage(attempt)]
+    assert [replica.step for replica in replicas if replica] == [(5, 5), (7, 7)]
 
 
 def test_a_folder_of_progress_files_that_leads_elsewhere_is_not_entered(attempt, tmp_path):
@@ -355,4 +368,4 @@ def test_a_folder_of_progress_files_that_leads_elsewhere_is_not_entered(attempt,
     (elsewhere / NAME).write_text('{"step": 5}')
     Path(attempt.shared).rmdir()
     Path(attempt.shared).symlink_to(elsewhere)
-    assert ProgressFile(attempt, NAME).read_news() is None
+    assert attempt.read_report(NAME) == b""

@@ -219,7 +219,7 @@ class AttemptFolder:
 
         A longer report than 64 KiB is cut off, so it is no valid JSON.
         """
-        place = PathBeneath.of_file(self.progress(task_name), (self.path,))
+        place = PathBeneath.of_file(self.progress(task_name), (self.job,))
         try:
             return read_file(place, bytes_max=_REPORT_BYTES_MAX)
         except OSError:

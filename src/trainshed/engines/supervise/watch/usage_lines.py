@@ -134,7 +134,8 @@ class LineMaker:
         for name, usage in samples.usages.items():
             self._add_usage(name, usage, samples.now_s)
         for name, progress in samples.progress.items():
-            self._replica(name).report(progress)
+            if progress != ReportedProgress():
+                self._replica(name).report(progress)
         self._add_gpus(samples)
         self._last = samples
         if is_last or self._is_due(samples.now_s):

@@ -4,24 +4,16 @@ This needs no thread and no process: the supervisor does it in its own turn.  A 
 on a full disk, is reported once in the log; the job runs on.
 """
 
-import os
-import stat
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Final
 
 from trainshed.engines.supervise.kernel.limits import Usage
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.record.folder import AttemptFolder, read_file
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.usage_file import UsageFile
 from trainshed.engines.supervise.replicas import Gang
 from trainshed.engines.supervise.watch.usage_lines import LineMaker, Samples
-from trainshed.files.beneath import PathBeneath
 from trainshed.model.usage import ReportedProgress, encode_lines, parse_progress
-
-#: The largest progress file that is read; ``trainshed_trainer.progress`` writes much smaller ones.
-_PROGRESS_BYTES_MAX: Final = 1 << 16
 
 
 class UsageWatch:
@@ -48,7 +40,8 @@ class UsageWatch:
         self._replicas = replicas
         self._note = note
         self._file = UsageFile(folder)
-        self._reports = {name: ProgressFile(folder, name) for name in names}
+        self._reports = [0] * len(names)
+        """The hash of the last report of each program."""
         self._measured_s = loop.now()
         self._is_over: set[int] = set()
         self._has_failed = False
@@ -77,11 +70,7 @@ class UsageWatch:
             now_s,
             at,
             usages=self._measure(now_s, is_last=is_last),
-            progress={
-                name: progress
-                for name, file in self._reports.items()
-                if (progress := file.read_news()) is not None
-            },
+            progress=self._read_progress(),
             gpus=self._replicas.read_gpus(at),
         )
         for line in self._lines.add(samples, is_last=is_last):
@@ -104,6 +93,16 @@ class UsageWatch:
             usages[name] = usage
         return usages
 
+    def _read_progress(self) -> dict[str, ReportedProgress]:
+        """Read the reports of the programs that have changed since the last call."""
+        changed = {}
+        for index, name in enumerate(self._names):
+            report = self._replicas.read_report(index)
+            if hash(report) != self._reports[index]:
+                self._reports[index] = hash(report)
+                changed[name] = parse_progress(report)
+        return changed
+
     def _write(self, lines: list[bytes]) -> None:
         try:
             self._file.append(lines, time.time())
@@ -115,25 +114,3 @@ class UsageWatch:
                     "and its usage has a gap",
                     "WARNING",
                 )
-
-
-class ProgressFile:
-    """The progress file of one replica, which its program may have replaced by anything."""
-
-    def __init__(self, folder: AttemptFolder, task_name: str) -> None:
-        """The file need not exist."""
-        self._place = PathBeneath.of_file(folder.progress(task_name), (folder.job,))
-        self._stamp: tuple[int, int, int] | None = None
-
-    def read_news(self) -> ReportedProgress | None:
-        """Return the report, if the file has changed since the last call and is a small file."""
-        with suppress(OSError):
-            status = os.lstat(self._place.path)
-            stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
-            is_small = stat.S_ISREG(status.st_mode) and 0 < status.st_size <= _PROGRESS_BYTES_MAX
-            if stamp == self._stamp or not is_small:
-                return None
-            self._stamp = stamp
-            data = read_file(self._place, bytes_max=_PROGRESS_BYTES_MAX + 1)
-            return parse_progress(data) if len(data) <= _PROGRESS_BYTES_MAX else None
-        return None
