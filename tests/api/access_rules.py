@@ -121,6 +121,7 @@ POST   /projects/{project}/jobs/{job}:label                   submitter
 POST   /projects/{project}/jobs/{job}:resume                  submitter
 GET    /projects/{project}/jobs/{job}/document                viewer
 GET    /projects/{project}/jobs/{job}/explain                 viewer
+GET    /projects/{project}/jobs/{job}/goodput                 viewer
 GET    /projects/{project}/jobs/{job}/manifest                viewer
 POST   /projects/{project}/jobs:dryRun                        submitter
 GET    /projects/{project}/jobs/{job}/events                  viewer

@@ -78,6 +78,8 @@ export type GpuReading = {
   use?: number | null;
   useMinute?: number | null;
   powerWatts?: number | null;
+  energyJoules?: number | null;
+  isEnergySummed?: boolean | null;
   temperatureCelsius?: number | null;
   eccErrors?: number | null;
   throttled?: Array<string> | null;
@@ -96,6 +98,7 @@ export type GpuSummary = {
   who?: string | null;
   job?: string | null;
   problem?: string | null;
+  idleSeconds?: number | null;
   reading?: GpuReading | null;
 };
 
@@ -128,6 +131,7 @@ export type JobExplanation = {
   reduction?: string | null;
   steps?: string | null;
   outcome?: string | null;
+  goodput?: string | null;
 };
 
 export type JobList = {

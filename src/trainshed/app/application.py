@@ -415,6 +415,7 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     from trainshed.service.figures.progress import ProgressReader  # noqa: PLC0415
     from trainshed.service.figures.scalars import ScalarReader  # noqa: PLC0415
     from trainshed.service.figures.usage import UsageReader  # noqa: PLC0415
+    from trainshed.service.goodput.reader import GoodputReader  # noqa: PLC0415
     from trainshed.service.jobs.orders import JobOrders  # noqa: PLC0415
     from trainshed.service.nodes.metrics import ServerMetrics  # noqa: PLC0415
     from trainshed.service.texts.forecasts import StartForecasts  # noqa: PLC0415
@@ -449,5 +450,6 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
         progress=ProgressReader(
             store, attempts.engines, prices, partial(_predict_step_s, store, prices)
         ),
+        goodput=GoodputReader(stories=stories, engines=attempts.engines, prices=prices),
     )
     return native_app(native, __version__)

@@ -101,6 +101,7 @@ _SUBMIT_AND_WATCH = (
         "jobs.job_story",
         "explain why a job waits or failed, and what would start it",
     ),
+    Verb("jobs goodput", "jobs.jobs_goodput", "show how a job used its time with machines"),
     Verb("jobs events", "jobs.job_story", "list the events of a job"),
     Verb("jobs manifest", "jobs.job_story", "print what the engine of an attempt received"),
     Verb("explain-env", "check.explain_env", "print the environment of one replica of a job"),

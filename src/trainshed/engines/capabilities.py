@@ -13,6 +13,7 @@ from trainshed.engines.base import Endpoint, EngineFinding, JobListeners
 from trainshed.engines.supervise.record.gpu_file import GpuFigures
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.gpus import GpuSample, NodeGpu
+from trainshed.model.step_times import StepTimes
 from trainshed.model.usage import UsageLine
 
 
@@ -130,6 +131,14 @@ class SupportsUsage(Protocol):
 
         It reads at most 64 KiB if the attempt is running.  Raises OSError.
         """
+
+
+@runtime_checkable
+class SupportsSteps(Protocol):
+    """Runs programs that report their steps."""
+
+    def read_steps(self, key: AttemptKey, task_name: str) -> StepTimes | None:
+        """Return the step times that a replica has reported so far; None if there are none."""
 
 
 @runtime_checkable

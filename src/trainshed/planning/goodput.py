@@ -117,6 +117,11 @@ class Goodput:
         return {name: getattr(self, f"{name}_s") for name in BUCKETS}
 
     @property
+    def held_seconds(self) -> Mapping[str, float]:
+        """The uses of the held time by their names in answers (``HELD_BUCKETS``)."""
+        return {name: value for name, value in self.seconds.items() if name in HELD_BUCKETS}
+
+    @property
     def words(self) -> str:
         """The goodput in one sentence, with the buckets that reduce it."""
         if self._highest is None:

@@ -34,6 +34,7 @@ from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Address, LaunchPlan
 from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Claim, Node, Seat, SeatsOrClaim
+from trainshed.model.step_times import StepTimes
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.model.usage import UsageLine
 from trainshed.testing.fake_attempt import FakeAttempt, Script, lost_by, never_started
@@ -232,6 +233,13 @@ class FakeEngine:
     def read_newest_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
         """Return the last lines in ``usage``.  Raises ConnectionError."""
         return self.read_usage(key)[-16:]
+
+    def read_steps(self, key: AttemptKey, task_name: str) -> StepTimes | None:
+        """Return the steps of the attempt's script, which are those of its first replica."""
+        with self._lock:
+            attempt = self._world.attempts.get(key)
+            is_first = attempt is not None and attempt.replicas[0][1] == task_name
+            return attempt.script.steps if attempt is not None and is_first else None
 
     def list_attempts(self) -> Sequence[ListedAttempt]:
         """Return every launched attempt, and leftovers of a test.  Raises ConnectionError."""

@@ -1,4 +1,4 @@
-"""Native routes about one job: its summary, explanation, events and manifest."""
+"""Native routes about one job: its summary, explanation, events, goodput and manifest."""
 
 from typing import Annotated
 
@@ -9,6 +9,7 @@ from trainshed.api.native.callers import Readable, Submittable
 from trainshed.api.native.limits import ATTEMPT_MAX, SEQ_MAX
 from trainshed.api.native.services import Native
 from trainshed.model.resource_names import ProjectId
+from trainshed.service.goodput.answers import JobGoodput
 from trainshed.service.jobs.manifests import Manifest, Manifests
 from trainshed.service.jobs.story_answers import JobEvents, JobExplanation, JobSummary
 from trainshed.store.records.jobs import JobKind
@@ -51,6 +52,16 @@ def job_router(native: Native) -> APIRouter:
     ) -> JobEvents:
         """List the events of the job after the event ``after``, oldest first."""
         return stories.events(project, job, after=after, limit=limit)
+
+    @router.get("/jobs/{job}/goodput")
+    def goodput(project: Readable, job: str) -> JobGoodput:
+        """Return how a job used the time in which it held its machines, its energy and its cost.
+
+        Times are seconds. `goodput` is productive over held time; it is null for a job that reports
+        no steps, and `at_most` is then its upper bound. A study has the sums of its newest 1,000
+        trials, weighted with their GPUs.
+        """
+        return native.goodput.goodput(project, job)
 
     @router.get("/jobs/{job}/manifest")
     def manifest(

@@ -9,6 +9,7 @@ from trainshed.service.auth.sign_ins import SignIns
 from trainshed.service.figures.progress import ProgressReader
 from trainshed.service.figures.scalars import ScalarReader
 from trainshed.service.figures.usage import UsageReader
+from trainshed.service.goodput.reader import GoodputReader
 from trainshed.service.jobs.dry_runs import DryRuns
 from trainshed.service.jobs.orders import JobOrders
 from trainshed.service.jobs.story import Stories
@@ -62,4 +63,5 @@ class Native:
     usage: UsageReader
     scalars: ScalarReader
     progress: ProgressReader
+    goodput: GoodputReader
     quotas: Sequence[QuotaRule] = ()

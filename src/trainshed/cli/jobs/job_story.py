@@ -78,7 +78,7 @@ def list_manifest_lines(document: Json) -> Iterator[str]:
 
 
 #: Sentences that the server may add to the state of a job.
-_ADDITIONS: Final = ("warning", "reduction", "steps", "outcome")
+_ADDITIONS: Final = ("warning", "reduction", "steps", "outcome", "goodput")
 
 
 def _explanation(document: Json, titles: JobTitles) -> Iterator[str]:

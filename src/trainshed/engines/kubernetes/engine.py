@@ -33,7 +33,7 @@ from trainshed.engines.kubernetes.submit import ClusterSubmitter
 from trainshed.engines.kubernetes.watched_cluster import WatchedCluster
 from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record.folder import Order
-from trainshed.engines.supervise.record.observe import measured
+from trainshed.engines.supervise.record.observe import measured, steps_of
 from trainshed.engines.supervise.record.usage_file import read_newest_usage, read_usage
 from trainshed.engines.warden import marks
 from trainshed.model.attempt import AttemptKey, Loss, Measured, Observation, Phase
@@ -42,6 +42,7 @@ from trainshed.model.faults import EngineFault, is_transient
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Claim, Node, SeatsOrClaim
+from trainshed.model.step_times import StepTimes
 from trainshed.model.stopping import StopOrder
 from trainshed.model.usage import UsageLine
 
@@ -202,6 +203,10 @@ class KubernetesEngine:
     def read_newest_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
         """Read the newest lines of ``read_usage`` alone.  Raises OSError."""
         return read_newest_usage(self._spool.folder(key))
+
+    def read_steps(self, key: AttemptKey, task_name: str) -> StepTimes | None:
+        """Read the step times that a replica has reported so far; None if there are none."""
+        return steps_of(self._spool.folder(key), task_name)
 
     def list_attempts(self) -> Sequence[ListedAttempt]:
         """List all attempts with a folder in the spool, or with objects of this installation."""

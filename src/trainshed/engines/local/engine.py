@@ -63,7 +63,7 @@ from trainshed.engines.supervise.leftovers import (
 )
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order
 from trainshed.engines.supervise.record.gpu_file import NAME as GPU_FILE
-from trainshed.engines.supervise.record.observe import measured
+from trainshed.engines.supervise.record.observe import measured, steps_of
 from trainshed.engines.supervise.record.sent import sent
 from trainshed.engines.supervise.record.spec import HangRule, LogRule
 from trainshed.engines.supervise.record.usage_file import read_newest_usage, read_usage
@@ -75,6 +75,7 @@ from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.log_line import SERVICE_TASK
 from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Claim, FleetPolicy, Node, SeatsOrClaim
+from trainshed.model.step_times import StepTimes
 from trainshed.model.stopping import StopOrder
 from trainshed.model.usage import UsageLine
 
@@ -236,6 +237,10 @@ class LocalEngine:
     def read_newest_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
         """Read the newest lines of ``read_usage`` alone.  Raises OSError."""
         return read_newest_usage(self._folder(key))
+
+    def read_steps(self, key: AttemptKey, task_name: str) -> StepTimes | None:
+        """Read the step times that a replica has reported so far; None if there are none."""
+        return steps_of(self._folder(key), task_name)
 
     def list_attempts(self) -> Sequence[ListedAttempt]:
         """List the attempts that have a folder, or a process with their mark."""

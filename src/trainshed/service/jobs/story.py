@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from trainshed.model.event_kinds import GOODPUT
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.reduction_report import ACHIEVED, PLANNED
 from trainshed.model.restarts import Restarts
@@ -42,7 +43,7 @@ from trainshed.wire.times import rfc3339, timestamp
 
 _HOUR_S: Final = 3600.0
 #: Kinds of events whose newest message is part of an explanation.
-_BESIDE: Final = (ACHIEVED, PLANNED, STEPS, OUTCOME)
+_BESIDE: Final = (ACHIEVED, PLANNED, STEPS, OUTCOME, GOODPUT)
 #: Why a queued job waits, until the scheduler has considered it.
 NOT_YET = Explanation(
     reason=Reason.NOT_LOOKED_AT, message="The scheduler will look at the job in its next pass."
@@ -119,6 +120,7 @@ class Stories:
             reduction=self._reduction(record, parts),
             steps=parts.get(STEPS),
             outcome=parts.get(OUTCOME),
+            goodput=parts.get(GOODPUT),
         )
 
     def events(self, project: str, job_id: str, *, after: int = 0, limit: int = 1000) -> JobEvents:

@@ -62,6 +62,8 @@ class JobExplanation(Answer):
     """The step times of its newest attempt; None if the job reported none."""
     outcome: str | None = None
     """The step times compared with their prediction; None without a prediction."""
+    goodput: str | None = None
+    """The goodput and the cost of a job that has ended; None until some seconds after its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

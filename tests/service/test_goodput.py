@@ -1,0 +1,155 @@
+"""The goodput of a job as the API answers it, from the events that the store has."""
+
+import pytest
+
+from service.submitting import PROJECT
+from store.builders import SERVER, add, go
+from trainshed.engines.several import Engines
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.job import Accelerator, JobSpec, ReplicaGroup
+from trainshed.model.refusals import Refusal
+from trainshed.model.resources import Seat
+from trainshed.model.roles import Dialect, Role
+from trainshed.model.status import JobState
+from trainshed.model.step_times import StepTimes
+from trainshed.model.usage import GpuUsage, UsageLine
+from trainshed.planning.attempt_steps import STEPS_MADE, read_steps_made, steps_made
+from trainshed.service.costs.prices import Prices
+from trainshed.service.goodput.facts import list_attempt_times
+from trainshed.service.goodput.reader import GoodputReader
+from trainshed.service.jobs.story import Stories
+from trainshed.store.records.steps import NewEvent, StoredEvent
+from trainshed.testing.fake_engine import FakeEngine
+
+GPU = Accelerator(type="NVIDIA_TESLA_T4", count=2)
+
+
+def spec(machine_type="n1-standard-8"):
+    group = ReplicaGroup(role=Role.PRIMARY, machine_type=machine_type, accelerator=GPU)
+    return JobSpec(dialect=Dialect.AIPLATFORM_V1, region="us-central1", groups=(group,))
+
+
+@pytest.fixture
+def engine():
+    return FakeEngine([], monotonic=lambda: 0.0)
+
+
+@pytest.fixture
+def reader(store, engine):
+    engines = Engines.from_engine(engine)
+    return GoodputReader(stories=Stories(store), engines=engines, prices=Prices())
+
+
+def ended(store, machine_type="n1-standard-8", *, steps_last=None):
+    """A job that held its machine; its last event has steps that took half of the time."""
+    job_spec = spec(machine_type)
+    record = add(store, project=PROJECT, spec=job_spec, expanded=job_spec)
+    seats = (Seat(role=Role.PRIMARY, index=0, node="n1"),)
+    placed = NewEvent(kind="PLACED", message="Placed.")
+    go(store, record.uid, JobState.PREPARING, seats=seats, owner=SERVER, events=(placed,))
+    go(store, record.uid, JobState.RUNNING, events=(NewEvent(kind="RUNNING", message="Runs."),))
+    data = {} if steps_last is None else steps_made(steps_last(store.events(record.uid))).data
+    event = NewEvent(kind="SUCCEEDED", message="Done.", data=data)
+    go(store, record.uid, JobState.SUCCEEDED, events=(event,))
+    return record
+
+
+def from_begin(events):
+    """Steps from the moment of the placement on."""
+    begin_s = events[1].stamp_ns / 1e9
+    return StepTimes(
+        steps=9, first_at=begin_s, last_at=begin_s + 1e6, first_step=3, last_step=12, numbered=9
+    )
+
+
+def test_a_job_is_answered_with_its_attempts_and_its_cost(store, reader):
+    record = ended(store, steps_last=from_begin)
+    answer = reader.goodput(PROJECT, record.job.job_id)
+    (attempt,) = answer.attempts
+    assert (attempt.first_step, attempt.last_step, attempt.attempt) == (3, 12, 1)
+    assert answer.goodput == 1.0
+    assert answer.seconds["held"] == pytest.approx(sum(attempt.seconds.values()))
+    assert answer.gpu_seconds["held"] == pytest.approx(2 * answer.seconds["held"])
+    assert answer.cost["currency"] == "USD"
+    assert answer.cost["parts"].keys() == attempt.seconds.keys()
+    assert answer.message.startswith("Goodput 100.0 % of")
+    assert "; cost " in answer.message
+
+
+def test_a_job_without_steps_has_a_bound_and_a_machine_without_a_price_is_named(store, reader):
+    record = ended(store, "thor")
+    answer = reader.goodput(PROJECT, record.job.job_id)
+    assert (answer.goodput, answer.ettr) == (None, None)
+    assert 0 < answer.at_most <= 1
+    assert "at most" in answer.message
+    assert answer.cost["amount"] is None
+    assert "thor" in answer.cost["lacking"][0]
+    assert "cost" not in answer.message
+
+
+def test_energy_is_the_sum_of_what_was_measured(store, reader, engine):
+    record = ended(store)
+    assert reader.goodput(PROJECT, record.job.job_id).energy_j is None
+    gpus = {"GPU-1": GpuUsage(energy_j=900.0), "GPU-2": GpuUsage(), "GPU-3": GpuUsage(energy_j=9)}
+    lines = [UsageLine(at=1.0, s=60.0, gpus=gpus)] * 2
+    engine.usage = {AttemptKey(record.uid, 1): lines}
+    assert reader.goodput(PROJECT, record.job.job_id).energy_j == 1818
+
+
+def test_a_job_that_waits_has_no_goodput_yet(store, reader):
+    record = add(store, project=PROJECT, spec=spec(), expanded=spec())
+    answer = reader.goodput(PROJECT, record.job.job_id)
+    assert (answer.goodput, answer.at_most, answer.attempts) == (None, None, [])
+    assert answer.message.startswith("Goodput is not known")
+
+
+def test_a_job_that_does_not_exist_is_refused(reader):
+    with pytest.raises(Refusal):
+        reader.goodput(PROJECT, "none")
+
+
+def event(kind, time_s, attempt=1, **data):
+    return StoredEvent(
+        seq=1,
+        uid=1,
+        attempt=attempt,
+        stamp_ns=int(time_s * 1e9),
+        kind=kind,
+        message="",
+        data=data,
+    )
+
+
+def test_hangs_begin_before_they_are_told_and_end_with_the_recovery_of_their_replica():
+    hung = {"task_name": "a", "seconds": 30.0}
+    (attempt,) = list_attempt_times(
+        [
+            event("ACCEPTED", 0, attempt=0),
+            event("PREPARING", 10),
+            event("RUNNING", 20),
+            event("HUNG", 130, **hung),
+            event("RECOVERED", 140, task_name="b"),
+            event("RECOVERED", 150, task_name="a"),
+            event("HUNG", 190, **{**hung, "seconds": "x"}),
+            event("RESTART_ORDERED", 200),
+            event("RESTARTING", 210),
+            event("CANCELLED", 300),
+        ]
+    )
+    assert attempt.hangs == ((100, 150), (190, float("inf")))
+    times = (attempt.placed_s, attempt.running_s, attempt.stop_s, attempt.ended_s)
+    assert times == (10, 20, 200, 210)
+    assert not attempt.has_failed
+
+
+def test_an_attempt_that_was_never_admitted_held_nothing():
+    assert list_attempt_times([event("HANDED_OVER", 1), event("CANCELLED", 2)]) == []
+
+
+def test_steps_of_other_releases_are_read_as_far_as_they_are_known():
+    assert read_steps_made({}) is None
+    assert read_steps_made({STEPS_MADE: {"first_s": 1.0}}) is None
+    made = read_steps_made({STEPS_MADE: {"first_s": 1.0, "last_s": 2.0, "future": 3}})
+    assert (made.first_s, made.last_step) == (1.0, None)
+    assert steps_made(StepTimes(steps=0)) is None
+    assert steps_made(None) is None
