@@ -210,10 +210,10 @@ def _convert_choice(by_text: Mapping[str, V], text: str) -> V | str:
     return by_text.get(text, text)
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
-    """Add ``--format text|json``."""
+def add_format(parser: argparse.ArgumentParser, forms: Sequence[str] = ("text", "json")) -> None:
+    """Add ``--format``; the first of ``forms`` is the default."""
     add = adder(parser)
-    add("--format", "Format of the results", choices=("text", "json"), default="text")
+    add("--format", "Format of the results", choices=forms, default=forms[0])
 
 
 def add_catalog_flags(parser: argparse.ArgumentParser) -> None:
@@ -315,18 +315,19 @@ def add_client_flags(
     located: bool = False,
     projected: bool = False,
     data_dir: bool = True,
+    forms: Sequence[str] = ("text", "json"),
 ) -> None:
     """Add the flags of the server and the project, ``--format``, and gcloud's flags without effect.
 
     ``located``: the collection has a ``--region``; ``projected``: ``--format`` takes projections;
-    not ``data_dir``: the parser has a ``--data-dir`` of its own.
+    not ``data_dir``: the parser has a ``--data-dir`` of its own; ``forms``: what else it takes.
     """
     if projected:
         from trainshed.cli.projection import add_format as add_projected
 
         add_projected(parser)
     else:
-        add_format(parser)
+        add_format(parser, forms)
     add = adder(parser)
     add("--project ID", "Project; default: CLOUDSDK_CORE_PROJECT, TRAINSHED_PROJECT")
     if located:

@@ -103,6 +103,8 @@ _SUBMIT_AND_WATCH = (
     ),
     Verb("jobs goodput", "jobs.jobs_goodput", "show how a job used its time with machines"),
     Verb("jobs events", "jobs.job_story", "list the events of a job"),
+    Verb("jobs usage", "jobs.job_figures", "show what a job's replicas and GPUs used over time"),
+    Verb("jobs scalars", "jobs.job_figures", "show the values that a job's program reports"),
     Verb("jobs manifest", "jobs.job_story", "print what the engine of an attempt received"),
     Verb("explain-env", "check.explain_env", "print the environment of one replica of a job"),
     *_resources("ai custom-jobs", "custom job", "list", "describe"),
