@@ -68,6 +68,7 @@ def step_of(  # noqa: PLR0913 - what a step is made of
         stop=judgement.stop,
         held=judgement.held,
         restarts=None if judgement.charged is None else active.restarts.plus(judgement.charged),
+        charged=judgement.charged,
         ran_s_max=_ran_s(observation) if observation else None,
     )
 

@@ -19,7 +19,7 @@ from trainshed.store.base import AlreadyThere
 from trainshed.store.bulk import add_new_rows, add_rows
 from trainshed.store.names import etag
 from trainshed.store.records.jobs import JobRecord, NewJob
-from trainshed.store.records.steps import NewEvent
+from trainshed.store.records.steps import JobChange, NewEvent
 from trainshed.store.story import event_rows
 from trainshed.store.tables import EVENTS, JOBS, LABELS, RETRY_KEYS, SPECS
 from trainshed.store.times import deadline_ns
@@ -117,6 +117,7 @@ def add_all(tx: Transaction, additions: Sequence[Addition]) -> Sequence[Added | 
     added = _insert(tx, new_additions)
     _insert_rest(tx, [a for a in new_additions if a.uid in added])
     refused = {a.uid: _refuse(tx, a) for a in new_additions if a.uid not in added}
+    tx.changes.extend(_change(a, tx.now_ns) for a in new_additions if a.uid in added)
     return [
         refused.get(uid) or Added(uid=uid, is_new=index not in earlier_uids, time_ns=tx.now_ns)
         for index, a in enumerate(additions)
@@ -134,6 +135,21 @@ def add_labels(tx: Transaction, labels_by_uid: Mapping[int, Mapping[str, str]]) 
     }
     rows = [{"uid": uid, "key": key, "value": value} for (uid, key), value in plain.items()]
     add_rows(tx, LABELS, rows)
+
+
+def _change(addition: Addition, now_ns: int) -> JobChange:
+    row = addition.job
+    return JobChange(
+        uid=addition.uid,
+        project=row["project"],
+        kind=row["kind"],
+        state=JobState(row["state"]),
+        attempt=0,
+        at_ns=now_ns,
+        create_ns=now_ns,
+        is_study=bool(row["is_study"]),
+        is_new=True,
+    )
 
 
 def _uids_of_known_keys(tx: Transaction, additions: Sequence[Addition]) -> dict[int, int]:

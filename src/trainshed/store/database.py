@@ -30,7 +30,7 @@ from trainshed.store.database_file import DatabaseFile, connect
 from trainshed.store.faults import fault_of, place_of, spoils_connection
 from trainshed.store.names import UidMaker
 from trainshed.store.tables import MARKS
-from trainshed.store.writer import Perform, Transaction, Writer
+from trainshed.store.writer import Perform, StoreListener, Transaction, Writer
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -57,7 +57,11 @@ class Database:
     """Runs reads in parallel, each on its own connection, and writes through one writer."""
 
     def __init__(
-        self, url: URL, clock: Callable[[], int], file: DatabaseFile | None = None
+        self,
+        url: URL,
+        clock: Callable[[], int],
+        file: DatabaseFile | None = None,
+        listener: StoreListener | None = None,
     ) -> None:
         """Connect; the tables must exist.  ``file`` is the file of a SQLite database."""
         self.clock = clock
@@ -68,7 +72,7 @@ class Database:
         self._write_engine = write_engine(url, file.checkpoint_bytes if file else 0)
         self._read_engine = _read_engine(url)
         self._place = place_of(url)
-        self._writer = Writer(self._write_engine, clock, self._place, self._check)
+        self._writer = Writer(self._write_engine, clock, self._place, self._check, listener)
 
     def read(self, query: Callable[[Connection], T]) -> T:
         """Return ``query(connection)``.  Raises StoreFault if the database cannot be used."""

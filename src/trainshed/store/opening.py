@@ -37,7 +37,7 @@ from trainshed.store.studies import StoredStudies
 from trainshed.store.tables import LEASES, MARKS
 from trainshed.store.usage import StoredUsage
 from trainshed.store.work import StoredLeases, Work
-from trainshed.store.writer import HOLDING_MARK
+from trainshed.store.writer import HOLDING_MARK, StoreListener
 
 _NS_PER_S = 1_000_000_000
 _NS_PER_DAY = 86_400 * _NS_PER_S
@@ -46,13 +46,18 @@ _LOG = logging.getLogger(__name__)
 
 
 def open_store(
-    url: str, clock: Callable[[], int] | None = None, *, existing: bool = False
+    url: str,
+    clock: Callable[[], int] | None = None,
+    *,
+    existing: bool = False,
+    listener: StoreListener | None = None,
 ) -> "Store":
     """Open the store of a SQLAlchemy URL (``sqlite:///PATH`` or ``postgresql+psycopg://...``).
 
     ``clock`` returns nanoseconds since 1970; the default does not jump when the wall clock is set
     (``store.steady_clock``).  With ``existing`` the database must already have tables; otherwise
-    they are created.  Raises StoreFault if the database cannot be used.
+    they are created.  ``listener`` is told of commits.  Raises StoreFault if the database cannot
+    be used.
     """
     clock = clock or SteadyClock()
     address = parsed(url)
@@ -62,7 +67,7 @@ def open_store(
             _check_file_exists(file_of(address))
         file = _claim(file_of(address), place_of(address), held) if alone else None
         _prepare(address, clock, alone=alone, existing=existing)
-        return Store(Database(address, clock, file), held.pop_all())
+        return Store(Database(address, clock, file, listener), held.pop_all())
 
 
 def _prepare(url: URL, clock: Callable[[], int], *, alone: bool, existing: bool) -> None:

@@ -29,7 +29,7 @@ from trainshed.store import codec, times
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
 from trainshed.store.front import HELD
-from trainshed.store.records.steps import Step
+from trainshed.store.records.steps import JobChange, Step
 from trainshed.store.step_rows import Additions, opens_attempt
 from trainshed.store.story import next_stamp
 from trainshed.store.tables import JOBS
@@ -101,7 +101,24 @@ _ON_OPENING: Final[Mapping[str, Any]] = {
 _KEEPS_ERROR = {JobState.CANCELLING, JobState.CANCELLED, JobState.FAILED}
 
 
-def _statement(state: JobState, *, opens: bool) -> ReturningUpdate[tuple[int, int, int]]:
+#: What the other tables and the listener need of an updated row.
+_RETURNED: Final = (
+    JOBS.c.uid,
+    JOBS.c.attempt,
+    JOBS.c.last_stamp_ns,
+    JOBS.c.project,
+    JOBS.c.kind,
+    JOBS.c.create_ns,
+    JOBS.c.start_ns,
+    JOBS.c.end_ns,
+    JOBS.c.running_since_ns,
+    JOBS.c.ran_ns,
+    JOBS.c.is_study,
+    JOBS.c.error,
+)
+
+
+def _statement(state: JobState, *, opens: bool) -> ReturningUpdate[Any]:
     """Return the UPDATE for steps that enter a state; ``opens`` begins a new attempt."""
     # as an expression: else PostgreSQL would read the whole index of open jobs, not a few keys
     is_open = func.coalesce(JOBS.c.end_ns, 0) == 0
@@ -126,7 +143,7 @@ def _statement(state: JobState, *, opens: bool) -> ReturningUpdate[tuple[int, in
             **times.on_enter(state, _STEP.c.ran_ns),
             **{**_explanation(state), **_ON_ENTER[state], **(_ON_OPENING if opens else {})},
         )
-        .returning(JOBS.c.uid, JOBS.c.attempt, JOBS.c.last_stamp_ns)
+        .returning(*_RETURNED)
     )
 
 
@@ -196,8 +213,30 @@ def apply_in(tx: Transaction, steps: Sequence[Step]) -> Sequence[bool]:
             if row is not None:
                 applied[index] = True
                 additions.add(steps[index], row, tx.now_ns)
+                tx.changes.append(_change(steps[index], row, tx.now_ns))
     additions.write(tx)
     return applied
+
+
+def _change(step: Step, row: Row[Any], now_ns: int) -> JobChange:
+    ends = row.end_ns == now_ns
+    return JobChange(
+        uid=row.uid,
+        project=row.project,
+        kind=row.kind,
+        state=step.state,
+        attempt=row.attempt,
+        at_ns=now_ns,
+        create_ns=row.create_ns,
+        is_study=bool(row.is_study),
+        placed=len(step.seats) if opens_attempt(step) else None,
+        begins_running=row.running_since_ns == now_ns,
+        ends=ends,
+        has_run=row.start_ns is not None,
+        ran_ns=row.ran_ns,
+        error=codec.ERROR.decode(row.error) if ends and row.error else None,
+        charged=step.charged,
+    )
 
 
 def _groups(

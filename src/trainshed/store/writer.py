@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from sqlalchemy import Connection, Engine, bindparam, update
 from sqlalchemy.exc import DBAPIError
@@ -21,6 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from trainshed.observability.spans import REQUEST_TRACE
 from trainshed.store.base import AlreadyThere, StaleEtag, StoreFault
 from trainshed.store.faults import fault_of, is_of_database
+from trainshed.store.records.steps import JobChange
 from trainshed.store.tables import MARKS
 
 A = TypeVar("A")
@@ -52,6 +53,28 @@ class Transaction:
     connection: Connection
     now_ns: int
     mark: int
+    changes: list[JobChange] = field(default_factory=list)
+    """The changes of jobs, reported to the listener after the commit."""
+
+
+class StoreListener(Protocol):
+    """Is told of commits, in the writer's thread; its methods return at once."""
+
+    def committed(self, seconds: float, writes: int, changes: Sequence[JobChange]) -> None:
+        """Note a commit of ``writes`` writes, whose transaction took ``seconds``."""
+
+    def failed(self, kind: str) -> None:
+        """Note a write that was not stored: ``away`` for a fault of the database, ``error``."""
+
+
+class NoListener:
+    """Listens to nothing."""
+
+    def committed(self, seconds: float, writes: int, changes: Sequence[JobChange]) -> None:
+        """Do nothing."""
+
+    def failed(self, kind: str) -> None:
+        """Do nothing."""
 
 
 #: Performs several writes of one kind; returns for each a result or an error of ``Refused``.
@@ -76,6 +99,7 @@ class Writer:
         clock: Callable[[], int],
         place: str,
         check: Callable[[], None] = lambda: None,
+        listener: StoreListener | None = None,
     ) -> None:
         """Start the thread; ``close`` ends it.  ``place`` names the database in faults.
 
@@ -85,6 +109,7 @@ class Writer:
         self._place = place
         self._described = {"db.system.name": engine.dialect.name}
         self._check = check
+        self._listener = listener or NoListener()
         self._clock = clock
         self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
         self._open = True
@@ -168,9 +193,14 @@ class Writer:
             outcomes = self._one_by_one(batch, error)
         for item, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, Exception):
+                self._note_failure(outcome)
                 item.done.set_exception(outcome)
             else:
                 item.done.set_result(outcome)
+
+    def _note_failure(self, outcome: Exception) -> None:
+        if not isinstance(outcome, Refused):
+            self._listener.failed("away" if isinstance(outcome, StoreFault) else "error")
 
     def _perform_with_retry(self, batch: Sequence[_Write]) -> list[Any]:
         """Perform a batch, once more on a new connection if the old connection is dead."""
@@ -190,6 +220,7 @@ class Writer:
     def _perform(self, batch: Sequence[_Write]) -> list[Any]:
         """Perform a batch in one transaction and commit it; return the results."""
         self._check()
+        began = time.perf_counter()
         with self._engine.connect() as connection:
             mark = 0
             if any(item.marked for item in batch):
@@ -205,6 +236,7 @@ class Writer:
                 raise StoreFault(
                     f"a write was not confirmed and may have been stored: {fault}", answer=answer
                 ) from error
+        self._listener.committed(time.perf_counter() - began, len(batch), tx.changes)
         self._check()
         return outcomes
 

@@ -38,7 +38,7 @@ class Distribution(NamedTuple):
 
     counts: tuple[int, ...]
     """The number of values in each bucket, the last bucket for larger values; of a summary: ()."""
-    count: int
+    number: int
     total: float
     """The sum of all values."""
 

@@ -58,7 +58,7 @@ def _distribution_lines(
             labels = _labels((*family.labels, "le"), (*values, _bound(bound)))
             yield f"{family.name}_bucket{labels} {count}"
     labels = _labels(family.labels, values)
-    yield f"{family.name}_count{labels} {sample.count}"
+    yield f"{family.name}_count{labels} {sample.number}"
     yield f"{family.name}_sum{labels} {sample.total:.17g}"
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from trainshed.lifecycle.events import Command
 from trainshed.model.explanation import Explanation
 from trainshed.model.resources import Claim, Seat
-from trainshed.model.restarts import Restarts
+from trainshed.model.restarts import Cause, Restarts
 from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder
 
@@ -99,8 +99,41 @@ class Step:
     """How to perform the STOP in ``commands``; None for the server's default."""
     restarts: Restarts | None = None
     """The new counts of restarts; None keeps the stored counts."""
+    charged: Cause | None = None
+    """The cause of the restart that the step begins; None: it begins none."""
     ran_s_max: float | None = None
     """The largest run time, in seconds, of an attempt that leaves RUNNING; None for no limit.
 
     The server may observe the end of an attempt late.
     """
+
+
+class JobChange(NamedTuple):
+    """A committed change of a job, for counters; times are nanoseconds since 1970."""
+
+    uid: int
+    project: str
+    kind: str
+    """The value of its ``JobKind``."""
+    state: JobState
+    """The state after the change."""
+    attempt: int
+    """The number of the newest attempt; 0 before the first."""
+    at_ns: int
+    create_ns: int
+    is_study: bool
+    is_new: bool = False
+    """Whether the change adds the job."""
+    placed: int | None = None
+    """The number of replicas that got nodes, if the change opens an attempt; 0: a claim."""
+    begins_running: bool = False
+    ends: bool = False
+    """Whether the change ends the job."""
+    has_run: bool = False
+    """Whether the job has ever been RUNNING."""
+    ran_ns: int = 0
+    """The time in RUNNING before the change, over all attempts."""
+    error: JobError | None = None
+    """The error of a job that ends; None for others."""
+    charged: Cause | None = None
+    """The cause of the restart that the change begins; None: it begins none."""
