@@ -27,6 +27,7 @@ from trainshed.store.jobs import Forgetting, StoredJobs
 from trainshed.store.marks import StoredMarks
 from trainshed.store.migrate import check_exists, migrate
 from trainshed.store.models import Models
+from trainshed.store.open_job_counts import StoredOpenJobCounts
 from trainshed.store.outcomes import Outcomes
 from trainshed.store.pipelines import Pipelines
 from trainshed.store.sign_ins import StoredSignIns
@@ -147,6 +148,7 @@ class Store(
     StoredSignIns,
     StoredAuditLog,
     Outcomes,
+    StoredOpenJobCounts,
     StoredUsage,
 ):
     """The store on one database."""

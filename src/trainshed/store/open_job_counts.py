@@ -1,0 +1,137 @@
+"""Counts jobs that have not ended, for metrics: by project and state, and why they wait.
+
+One scrape reads it, so no query may touch the rows of ended jobs, or all rows of a long queue.
+Projects are found by steps through the index of states, and counted in this index alone.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import Connection, Select, TextClause, func, select, text
+
+from trainshed.model.explanation import Reason
+from trainshed.model.status import JobState
+from trainshed.store.database import Database
+from trainshed.store.front import FRONT_MAX, IN_LINE, QUEUED
+from trainshed.store.tables import JOBS
+
+_OPEN: Final = [state.value for state in JobState if not state.is_final]
+_STATES: Final = ", ".join(f"('{state}')" for state in _OPEN)
+#: Counts of the six states for each project, without a scan of the jobs.
+BY_PROJECT: Final[TextClause] = text(f"""
+    WITH RECURSIVE names(project) AS (
+        SELECT * FROM (
+            SELECT project FROM jobs WHERE deleted_ns IS NULL ORDER BY project LIMIT 1
+        ) AS first
+        UNION ALL
+        SELECT (
+            SELECT jobs.project FROM jobs
+            WHERE jobs.deleted_ns IS NULL AND jobs.project > names.project
+            ORDER BY jobs.project LIMIT 1
+        ) FROM names WHERE names.project IS NOT NULL
+    ), states(state) AS (VALUES {_STATES})
+    SELECT names.project, states.state, (
+        SELECT count(*) FROM jobs
+        WHERE jobs.deleted_ns IS NULL
+            AND jobs.project = names.project AND jobs.state = states.state
+    ) AS jobs
+    FROM names, states WHERE names.project IS NOT NULL
+""")  # noqa: S608 - the states are constants
+#: The beginning of a stored explanation, up to the end of its reason.
+_REASON: Final = re.compile(r'"reason":"([A-Z_]+)"')
+_BEGIN_CHARS: Final = 34
+_BEGIN: Final = func.substr(JOBS.c.explanation, 1, _BEGIN_CHARS).label("begin")
+#: Reasons of the jobs that the scheduler considers.
+FRONT: Final = select(_BEGIN).where(QUEUED).order_by(*IN_LINE).limit(FRONT_MAX)
+#: Enqueued jobs whose reasons are read; the others count with the reason ENGINE_QUEUE.
+_ENQUEUED_MAX: Final = 2000
+ENQUEUED: Final = (
+    select(_BEGIN)
+    .where(JOBS.c.held_ns.is_not(None), JOBS.c.state == JobState.ENQUEUED.value)
+    .limit(_ENQUEUED_MAX)
+)
+#: The + "" keeps the database from sorting the queue: open jobs have an index by age.
+OLDEST: Final = (
+    select(JOBS.c.create_ns)
+    .where(JOBS.c.end_ns.is_(None), JOBS.c.state + "" == JobState.QUEUED.value)
+    .order_by(JOBS.c.create_ns)
+    .limit(1)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenJobCounts:
+    """The numbers of jobs that have not ended."""
+
+    by_project: Mapping[tuple[str, str], int]
+    """By (project, state), without zeros."""
+    waiting: Mapping[Reason, int]
+    """Jobs that wait in the server's queue or an engine's, by reason."""
+    oldest_wait_s: float | None
+    """Seconds since the submission of the oldest job in the server's queue; None: it is empty."""
+    studies: Mapping[str, int]
+
+
+class StoredOpenJobCounts:
+    """Reads the counts."""
+
+    _db: Database
+
+    def count_open(self) -> OpenJobCounts:
+        """Count the jobs that have not ended.  Raises StoreFault."""
+        return self._db.read(lambda connection: _read(connection, self._db.clock()))
+
+
+def _read(connection: Connection, now_ns: int) -> OpenJobCounts:
+    rows = connection.execute(BY_PROJECT).all()
+    by_project = {(project, state): count for project, state, count in rows if count}
+    totals = Counter[str]()
+    for (_, state), count in by_project.items():
+        totals[state] += count
+    oldest_ns = connection.execute(OLDEST).scalar() if totals[JobState.QUEUED.value] else None
+    return OpenJobCounts(
+        by_project=by_project,
+        waiting=_read_reasons(connection, totals),
+        oldest_wait_s=None if oldest_ns is None else max(0.0, (now_ns - oldest_ns) / 1e9),
+        studies=_count_studies(connection),
+    )
+
+
+def _count_studies(connection: Connection) -> Mapping[str, int]:
+    """Count open studies by state; SQLite alone would choose the index of all open jobs."""
+    hint = "INDEXED BY jobs_open_studies" if connection.dialect.name == "sqlite" else ""
+    query = f"""
+        SELECT state, count(*) FROM jobs {hint}
+        WHERE is_study = 1 AND end_ns IS NULL GROUP BY state
+    """  # noqa: S608 - the hint is a constant
+    return dict(map(tuple, connection.execute(text(query))))
+
+
+def _read_reasons(connection: Connection, totals: Mapping[str, int]) -> Mapping[Reason, int]:
+    """Count the waiting jobs by reason; jobs behind the front of the queue wait behind others."""
+    queued, enqueued = totals[JobState.QUEUED.value], totals[JobState.ENQUEUED.value]
+    front = _count_reasons(connection, FRONT, Reason.NOT_LOOKED_AT) if queued else {}
+    engines = _count_reasons(connection, ENQUEUED, Reason.ENGINE_QUEUE) if enqueued else {}
+    counts = Counter[Reason](front)
+    counts.update(engines)
+    # the counts were read before the reasons, and jobs may have left meanwhile
+    counts[Reason.BEHIND_QUEUE] += max(0, queued - sum(front.values()))
+    counts[Reason.ENGINE_QUEUE] += max(0, enqueued - sum(engines.values()))
+    return +counts
+
+
+def _count_reasons(
+    connection: Connection, jobs: Select[tuple[str]], default: Reason
+) -> Mapping[Reason, int]:
+    """Count jobs by the beginnings of their explanations; ``default`` is for those without."""
+    rows = jobs.subquery()
+    counts = Counter[Reason]()
+    for begin, count in connection.execute(
+        select(rows.c.begin, func.count()).group_by(rows.c.begin)
+    ):
+        match = _REASON.search(begin or "")
+        counts[Reason(match[1]) if match else default] += count
+    return counts
