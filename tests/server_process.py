@@ -34,7 +34,7 @@ _FORKS = ForkServer(
         "trainshed.store",
         "trainshed.api.native.app",
     ),
-    *("trainshed.engines.local.factory", "trainshed.service.nodes.metrics"),
+    *("trainshed.engines.local.factory", "trainshed.api.metrics"),
     *("trainshed.tuning.advance", "trainshed.service.auth.signing_keys"),
     *("alembic.context", "alembic.command", "uvloop"),
     *("cryptography.hazmat.backends.openssl.backend", "grpc._server", "pydantic.dataclasses"),

@@ -14,6 +14,7 @@ from trainshed.config.settings import (
     GatewaySettings,
     IsolationSettings,
     LogSettings,
+    MetricsSettings,
     OtelSettings,
 )
 from trainshed.config.values import WrongValue, fake_gpus
@@ -118,6 +119,7 @@ def test_the_example_of_the_page_is_read_as_it_says(load, tmp_path):
         log_bytes_max=1 << 30,
         log_days_max=30.0,
         prices_file=Path("/etc/trainshed/prices.toml"),
+        metrics=MetricsSettings(listen=("127.0.0.1", 9464)),
     )
 
 
@@ -127,6 +129,7 @@ def test_the_page_has_every_key_and_the_file_every_setting():
         assert [key for key in keys if not re.search(rf"\b{key}\b", text)] == []
     whole = {
         "isolation": IsolationSettings,
+        "metrics": MetricsSettings,
         "gateway": GatewaySettings,
         "console": ConsoleSettings,
         "otel": OtelSettings,

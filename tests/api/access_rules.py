@@ -8,6 +8,7 @@ both versions of that API.  The words of the rules:
 - signed: the same, and whoever has no credentials is told to sign in;
 - signing: the same, and whoever has no credentials;
 - administrator: an administrator of all projects;
+- overseer: a viewer, or more, of all projects;
 - viewer, submitter: that role in the project of the path;
 - asking: that role somewhere, then viewer in the project that the document names;
 - bucket viewer, bucket submitter: that role in the project of the bucket in the path, and for
@@ -102,7 +103,8 @@ POST   /nodes/{node:path}:drain                               administrator
 POST   /nodes/{node:path}:maintain                            administrator
 POST   /nodes/{node:path}:resume                              administrator
 POST   /attempts/{uid}/{attempt}:fence                        administrator
-GET    /metrics                                               administrator
+GET    /metrics                                               overseer
+GET    /metrics/jobs                                          overseer
 GET    /tokens                                                administrator
 POST   /tokens                                                administrator
 DELETE /tokens/{token}                                        administrator
@@ -155,6 +157,8 @@ OPEN = """
 GET    /                                                      open
 GET    /healthz                                               open
 GET    /readyz                                                open
+GET    /metrics                                               overseer
+GET    /metrics/jobs                                          overseer
 GET    /console                                               open
 GET    /console/static/{name}                                 open
 GET    /console/{path:path}                                   open

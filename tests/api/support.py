@@ -86,7 +86,7 @@ def method(verb, path, handle, *, role=AccessRole.VIEWER, **fields):
 def build_native(**parts):
     """The native API made of some parts; each other part is a mock that no test looks at."""
     needed = [field.name for field in fields(Native) if field.default is MISSING]
-    return Native(**{**{name: MagicMock() for name in needed}, "metrics": str, **parts})
+    return Native(**{**{name: MagicMock() for name in needed}, **parts})
 
 
 def native_routes(*routers):

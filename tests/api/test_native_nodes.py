@@ -13,8 +13,9 @@ from trainshed.engines.base import PlacedBy
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.refusals import Refusal
 from trainshed.model.resources import Node
-from trainshed.service.nodes.metrics import ServerMetrics
 from trainshed.service.nodes.node_service import NodeService
+from trainshed.service.telemetry.counters import Counters
+from trainshed.service.telemetry.server_page import MetricsPage, PageSources
 from trainshed.store.opening import open_store
 from trainshed.testing.fake_engine import FakeEngine
 
@@ -185,11 +186,12 @@ def test_the_page_of_figures_has_all_engines(several, store):
     nodes, there = several
     there.answered_s = lambda: 1.0
     there.count_commands = lambda: {("squeue", True): 3, ("sbatch", False): 1}
-    page = ServerMetrics(store, None, nodes.engines).text()
+    sources = PageSources(store=store, counters=Counters(), engines=nodes.engines)
+    page = MetricsPage(sources).text()
     assert 'trainshed_engine_up{engine="far",reason=""} 1.0' in page
     assert 'trainshed_engine_enqueued{engine="far"} 0.0' in page
     assert 'trainshed_engine_answer_age_seconds{engine="far"}' in page
-    sbatch = 'command="sbatch",engine="far",result="failed"'
+    sbatch = 'engine="far",command="sbatch",result="failed"'
     assert f"trainshed_engine_commands_total{{{sbatch}}} 1.0" in page
     assert 'trainshed_node_replicas{node="test/n1",state="READY"}' in page
 

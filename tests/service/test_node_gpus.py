@@ -14,9 +14,10 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.gpus import GpuSample, GpuState, NodeGpu
 from trainshed.model.resources import Demand, FleetPolicy, GroupDemand, JobDemand, Node, Seat
 from trainshed.model.roles import Role
-from trainshed.service.nodes.metrics import ServerMetrics
 from trainshed.service.nodes.node_gpus import GpuReading, count_free, count_held
 from trainshed.service.nodes.node_service import NodeOrdered, NodeService
+from trainshed.service.telemetry.counters import Counters
+from trainshed.service.telemetry.server_page import MetricsPage, PageSources
 from trainshed.store import codec
 from trainshed.store.opening import open_store
 from trainshed.store.records.jobs import Holding
@@ -62,6 +63,11 @@ def now(attempt=None):
     ]  # fmt: skip
 
 
+def page_of(store, gpus_now):
+    sources = PageSources(store=store, counters=Counters(), gpus_now=gpus_now)
+    return MetricsPage(sources).text()
+
+
 def devices(listing):
     return {gpu.uuid: gpu for node in listing.nodes for gpu in node.devices}
 
@@ -104,7 +110,7 @@ def test_the_job_is_named_to_those_who_may_see_its_project(store):
 
 
 def test_metrics_have_what_is_measured_and_no_zero_for_what_is_not(store):
-    page = text_string_to_metric_families(ServerMetrics(store, now).text())
+    page = text_string_to_metric_families(page_of(store, now))
     samples = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in page
@@ -119,22 +125,24 @@ def test_metrics_have_what_is_measured_and_no_zero_for_what_is_not(store):
         ("trainshed_gpu_memory_used_bytes", *part): 3,
         ("trainshed_gpu_memory_total_bytes", *first): 80 << 30,
         ("trainshed_gpu_power_watts", *first): 312.5,
+        ("trainshed_gpu_energy_joules_total", *first): 7e6,
+        ("trainshed_gpu_idle_seconds", *first): 90,
         ("trainshed_gpu_temperature_celsius", *first): 61,
         ("trainshed_gpu_throttled", *first): 1,
         ("trainshed_gpu_xid_errors_total", *first, ("xid", "31")): 2,
-        ("trainshed_node_gpus", ("node", "n1"), ("state", "faulty"), ("type", "H100")): 1,
-        ("trainshed_node_gpus", ("node", "n1"), ("state", "held"), ("type", "H100")): 1,
-        ("trainshed_node_gpus", ("node", "n1"), ("state", "free"), ("type", "PART")): 1,
-        ("trainshed_node_gpus", ("node", "n2"), ("state", "foreign"), ("type", "T4")): 1,
+        ("trainshed_node_gpus", ("node", "n1"), ("state", "FAULTY"), ("type", "H100")): 1,
+        ("trainshed_node_gpus", ("node", "n1"), ("state", "HELD"), ("type", "H100")): 1,
+        ("trainshed_node_gpus", ("node", "n1"), ("state", "FREE"), ("type", "PART")): 1,
+        ("trainshed_node_gpus", ("node", "n2"), ("state", "FOREIGN"), ("type", "T4")): 1,
     }
     (info,) = [dict(key[1:]) for key in samples if ("uuid", "GPU-1") in key]
     assert (info["model"], info["driver"]) == (HERE.name, "580.65.06")
 
 
 def test_metrics_have_errors_of_memory_and_whether_clocks_are_lower(store):
-    page = ServerMetrics(store, lambda: [GpuNow(gpu=HERE, reading=ERRORS)]).text()
-    assert 'trainshed_gpu_ecc_errors_total{gpu="0",node="n1"} 3.0' in page
-    assert 'trainshed_gpu_throttled{gpu="0",node="n1"} 0.0' in page
+    page = page_of(store, lambda: [GpuNow(gpu=HERE, reading=ERRORS)])
+    assert 'trainshed_gpu_ecc_errors_total{node="n1",gpu="0"} 3.0' in page
+    assert 'trainshed_gpu_throttled{node="n1",gpu="0"} 0.0' in page
 
 
 def test_nodes_of_other_releases_are_read():

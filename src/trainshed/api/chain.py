@@ -33,6 +33,7 @@ from typing import Final, Protocol
 from trainshed.api.call import Call, Json, Method, Routes, make_retry_key
 from trainshed.api.documents import read_document, read_query, refuse_large, write_document
 from trainshed.api.guards import check_host, check_origin, is_page_visit
+from trainshed.api.measured import Answered, Refused
 from trainshed.api.permissions import Permissions, refuse_low
 from trainshed.api.streamed_ends import without_fresh_end
 from trainshed.model.access import ALL_BUCKETS, Caller
@@ -171,6 +172,10 @@ class ChainServices:
     """Writes an entry with these fields to the audit log."""
     watch: RequestWatch | None = None
     """Gets each request when it is answered; None: requests are neither logged nor traced."""
+    answered: Answered = lambda *_: None
+    """Counts an answer."""
+    refused: Refused = lambda *_: None
+    """Counts a create that was refused for its document."""
 
 
 #: A full token in an address is refused, because addresses are written to many logs and files.

@@ -8,9 +8,11 @@ table gives the mapping.
 
 import re
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
 
 import grpc
@@ -34,6 +36,7 @@ from trainshed.api.connections import ConnectionLimits, Times
 from trainshed.api.documents import refuse_unstorable
 from trainshed.api.grpc_front import HOST, GrpcFront
 from trainshed.api.guards import is_loopback
+from trainshed.api.measured import GRPC, count_refusal
 from trainshed.api.not_here import absent_rpcs
 from trainshed.api.watched import GrpcWatch
 from trainshed.model.json_reader import VALUES_MAX
@@ -325,6 +328,7 @@ def _make_handler(
         context.address = front.address_of(servicer_context.peer())
         context.loopback = is_loopback(context.address)
         watch = GrpcWatch(services, context, _traceparent(services, servicer_context))
+        began = time.perf_counter()
         try:
             context.authorization = _authorization(servicer_context)
             perform(GRPC_ADMISSION, services, context)
@@ -334,10 +338,13 @@ def _make_handler(
         except Refusal as refusal:
             context.method = method
             note_call(services, context, refusal.code)
+            count_refusal(services.refused, method, refusal)
+            services.answered(GRPC, refusal.code.http, time.perf_counter() - began)
             watch.end(refusal)
             _refuse(servicer_context, refusal)
             return b""
         note_call(services, context, None)
+        services.answered(GRPC, HTTPStatus.OK, time.perf_counter() - began)
         watch.end(None)
         return context.reply
 

@@ -9,10 +9,10 @@ import errno
 import resource
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import uvicorn
 
@@ -46,31 +46,46 @@ def raise_descriptors() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
+class OtherApp(NamedTuple):
+    """An application on a listening socket of its own, without TLS."""
+
+    listener: socket.socket
+    config: uvicorn.Config
+
+
 class HttpServer(uvicorn.Server):
-    """Serves the configured application on one listening socket."""
+    """Serves the configured application on one listening socket, and others on theirs."""
 
     def __init__(
         self,
         config: uvicorn.Config,
         connections: Connections,
         tls: Callable[[], ssl.SSLContext] | None = None,
+        others: Sequence[OtherApp] = (),
     ) -> None:
         """``tls`` returns the context of new handshakes; None: plain HTTP."""
         super().__init__(config)
         self._connections = connections
         self._tls = tls
+        self._others = others
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept, instead of with asyncio's servers as uvicorn does."""
         await self.lifespan.startup()
         loop = asyncio.get_running_loop()
         accepting = [self.accepting(loop, listener) for listener in sockets or ()]
+        accepting += [self._accepting_other(loop, other) for other in self._others]
         self.servers = accepting  # type: ignore[assignment]  # uvicorn only closes them and waits
         self.started = True
 
     def accepting(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> "Accepting":
         """Return the object that accepts connections of a listening socket."""
         return Accepting(loop, listener, self.connection, self._connections, self._tls)
+
+    def _accepting_other(self, loop: asyncio.AbstractEventLoop, other: OtherApp) -> "Accepting":
+        other.config.load()
+        make = partial(self._connect, other.config)
+        return Accepting(loop, other.listener, make, self._connections, None)
 
     async def on_tick(self, counter: int) -> bool:
         """Run periodic work, ten times a second."""
@@ -79,10 +94,13 @@ class HttpServer(uvicorn.Server):
 
     def connection(self, connection: Connection) -> HttpConnection:
         """Return the protocol of a connection."""
+        return self._connect(self.config, connection)
+
+    def _connect(self, config: uvicorn.Config, connection: Connection) -> HttpConnection:
         return HttpConnection(
             connection,
             self._connections,
-            config=self.config,
+            config=config,
             server_state=self.server_state,
             app_state={},
         )

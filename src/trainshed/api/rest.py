@@ -59,6 +59,7 @@ from trainshed.api.incoming import (
     request_context,
     watched,
 )
+from trainshed.api.measured import Answered, count_refusal, measure
 from trainshed.api.probes import Probes, list_probe_routes
 from trainshed.api.table import LOG_PATH
 from trainshed.api.threads import LOG_THREADS, THREADS
@@ -215,6 +216,7 @@ def answer(services: ChainServices, context: RequestContext) -> Response:
         perform(CHAIN, services, context)
     except Refusal as refusal:
         note_call(services, context, refusal.code)
+        count_refusal(services.refused, context.method, refusal)
         return refusal_response(refusal)
     note_call(services, context, None)
     return json_bytes_response(context.reply)
@@ -228,12 +230,14 @@ def make_app(  # noqa: PLR0913 - the parts of the application
     exchange: Callable[[str, str], dict[str, Any]],
     probes: Probes,
     console: ConsoleBundle | None = None,
+    more: Sequence[BaseRoute] = (),
 ) -> Starlette:
     """Return the whole application.
 
     ``native`` is mounted at ``/trainshed/v1`` and reads its caller from ``request.state.caller``.
     ``exchange`` turns a grant and its sender's address into a token document.  ``console`` is the
-    web console; None: it is switched off.
+    web console; None: it is switched off.  ``more`` are further routes, which admit callers
+    themselves.
     """
     google = GoogleRoutes(services)
     routes: list[BaseRoute] = [
@@ -241,7 +245,7 @@ def make_app(  # noqa: PLR0913 - the parts of the application
     ]
     has_console = console is not None
     routes += [front_page_route(services, has_console=has_console), *list_probe_routes(probes)]
-    routes.append(grant_route(exchange, services))
+    routes += [grant_route(exchange, services), *more]
     if console is not None:
         routes += console_routes(services, console)
     if native is not None:
@@ -255,6 +259,7 @@ def make_app(  # noqa: PLR0913 - the parts of the application
     )
     app.router.redirect_slashes = False
     app.watch = services.watch
+    app.answered = services.answered
     if not services.allowed_origins:  # otherwise the CORS middleware must see every call
         app.direct = dict.fromkeys(services.routes.versions, google)
     return app
@@ -269,6 +274,8 @@ class _Application(Starlette):
     direct: Mapping[str, ASGIApp] = MappingProxyType({})
     """Applications that skip Starlette's layers, by the first segment of the path."""
     watch: RequestWatch | None = None
+    answered: Answered
+    """Counts an answer."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -277,10 +284,9 @@ class _Application(Starlette):
             return
         segment = scope["path"].split("/", 2)[1:2]
         app = (self.direct.get(segment[0]) if segment else None) or super().__call__
-        if self.watch is None:
-            await app(scope, receive, send)
-        else:
-            await watch_request(app, self.watch, scope, receive, send)
+        if self.watch is not None:
+            app = partial(watch_request, app, self.watch)
+        await measure(app, scope, receive, send, self.answered)
 
 
 def _cors_middleware(services: ChainServices) -> list[Middleware]:

@@ -25,6 +25,7 @@ from trainshed.api.handlers import (
     Operations,
     TrainingPipelines,
 )
+from trainshed.api.metrics import MetricsPages, metrics_routes
 from trainshed.api.native.services import ConsoleState
 from trainshed.api.not_here import absent_sentence
 from trainshed.api.permissions import Permissions
@@ -41,6 +42,7 @@ from trainshed.app.chores import (
     open_job_log,
 )
 from trainshed.app.gateway import make_gateway_listener, select_env
+from trainshed.app.telemetry import make_telemetry
 from trainshed.app.traces import Traces, make_traces, make_watch
 from trainshed.catalog.open import catalog_for
 from trainshed.config import Settings, load_environments
@@ -79,6 +81,8 @@ from trainshed.service.starts.engine_images import RereadImages, images_of
 from trainshed.service.starts.images import ImagesByEngine
 from trainshed.service.starts.interpreters import LIBRARY
 from trainshed.service.starts.launching import Launching
+from trainshed.service.telemetry.counters import Counters
+from trainshed.service.telemetry.store_counts import StoreCounts
 from trainshed.service.upkeep.audit_log import AuditLog
 from trainshed.service.upkeep.buckets import BucketService
 from trainshed.service.upkeep.file_modes import PRIVATE_FOLDER, make_private
@@ -111,6 +115,7 @@ class Application:
     learning: Housekeeping
     """Learns from ended jobs, more often than other chores run: users soon look at the results."""
     engines: Engines
+    metrics: MetricsPages
     gateway: GatewayListener | None
     """Serves a Google VM's metadata to jobs; None if turned off or not supported by the engine."""
     traces: Traces
@@ -172,7 +177,7 @@ def build(
 
     Raises StoreFault if the database cannot be used, UsageFault for invalid settings.
     """
-    folder = settings.data_dir
+    folder, counters = settings.data_dir, Counters()
     prices = open_prices(settings.prices_file)
     ports = ports or OwnPorts()
     if (folder / BACKUP_FILE).exists():
@@ -183,7 +188,7 @@ def build(
     make_private(folder)
     with ThreadPoolExecutor(1) as executor:  # an engine calls docker, which may be slow
         future = executor.submit(lambda: _engines(settings, engine))
-        store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
+        store = open_store(settings.store_url, listener=StoreCounts(counters))
         engines = future.result()
     engines.set_lookup(store.engines_of)
     nearest = engines.nearest
@@ -231,6 +236,7 @@ def build(
         budgets=settings.budgets,
         hang_restart=settings.hang_restart,
         clock=partial(_time_of, store),
+        passed=counters.passed,
     )
     leads = lambda: controller.leading  # noqa: E731 - read at each call
     logs = LogService(store, open_job_log(settings, engines))
@@ -260,6 +266,8 @@ def build(
         browsers=_browser_access(settings, sign_ins),
         audit=audit_log.add,
         watch=make_watch(settings, traces),
+        answered=counters.answered,
+        refused=counters.refused,
     )
     nodes = NodeService(
         store=store,
@@ -268,6 +276,7 @@ def build(
         gpus_now=nearest.gpus_now if isinstance(nearest, SupportsGpuStatus) else None,
         engines=engines,
     )
+    telemetry = make_telemetry(settings, store, counters, engines, nodes.gpus_now, leads)
     attempts = AttemptService(store, engines)
     buckets = BucketService(store=store, has_folder=objects.buckets.has)
     streams = Streams(settings.streams_max)
@@ -289,6 +298,7 @@ def build(
             pipelines=pipelines,
             data_buckets=buckets_of(folder),
             prices=prices,
+            metrics=telemetry.pages,
         )
     )
     http = make_app(
@@ -301,6 +311,7 @@ def build(
             is_controlling=lambda: controller.is_running,
         ),
         console=bundle,
+        more=metrics_routes(telemetry.pages, chain_services),
     )
     return Application(
         settings=settings,
@@ -316,10 +327,18 @@ def build(
         chain_services=chain_services,
         audit_log=audit_log,
         learning=make_learning(
-            store, catalog, prices, plan_notes, make_accounting(store, engines, prices, leads)
+            store,
+            catalog,
+            prices,
+            plan_notes,
+            {
+                "use of machines": make_accounting(store, engines, prices, leads),
+                "time of held GPUs": telemetry.count_held,
+            },
         ),
         engines=engines,
         traces=traces,
+        metrics=telemetry.pages,
     )
 
 
@@ -406,6 +425,7 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     quotas: Sequence[QuotaRule],
     dry_runs: DryRuns,
     pipelines: PipelineService,
+    metrics: MetricsPages,
     data_buckets: Buckets,
     prices: Prices,
 ) -> ASGIApp:
@@ -417,7 +437,6 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     from trainshed.service.figures.usage import UsageReader  # noqa: PLC0415
     from trainshed.service.goodput.reader import GoodputReader  # noqa: PLC0415
     from trainshed.service.jobs.orders import JobOrders  # noqa: PLC0415
-    from trainshed.service.nodes.metrics import ServerMetrics  # noqa: PLC0415
     from trainshed.service.texts.forecasts import StartForecasts  # noqa: PLC0415
     from trainshed.service.texts.job_texts import JobTexts  # noqa: PLC0415
     from trainshed.service.texts.starts import TextStarts  # noqa: PLC0415
@@ -430,7 +449,7 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
         stories=stories,
         logs=logs,
         numbered_logs=NumberedLogs(store, logs.job_log),
-        metrics=ServerMetrics(store, nodes.gpus_now, nodes.engines).text,
+        metrics=metrics,
         nodes=nodes,
         attempts=attempts,
         buckets=buckets,

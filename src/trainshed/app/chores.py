@@ -1,6 +1,6 @@
 """Makes the chores of a server: removing old data, measuring, and learning from jobs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Final
@@ -98,14 +98,14 @@ def make_learning(
     catalog: Catalog,
     prices: Prices,
     plan_notes: PlanNotes,
-    account: Callable[[], None],
+    more: Mapping[str, Callable[[], None]],
 ) -> Housekeeping:
     chores: dict[str, Callable[[], object]] = {
         "learning from jobs": partial(
             _learn, store, catalog, prices, CpuBudget(share=_LEARN_SHARE)
         ),
         "plan notes": plan_notes.write,
-        "use of machines": account,
+        **more,
     }
     return Housekeeping(chores, every_s=_LEARN_EVERY_S)
 

@@ -18,6 +18,7 @@ from trainshed.config.settings import (
     GatewaySettings,
     IsolationSettings,
     LogSettings,
+    MetricsSettings,
     OtelSettings,
     Settings,
 )
@@ -37,6 +38,7 @@ from trainshed.config.values import (
     hosts,
     isolation_mode,
     job_network,
+    listen_address,
     log_format,
     most,
     number,
@@ -72,6 +74,7 @@ _WHOLE: Mapping[str, Callable[..., Any]] = {
     "console": ConsoleSettings,
     "otel": OtelSettings,
     "log": LogSettings,
+    "metrics": MetricsSettings,
 }
 GRPC_PORT_DEFAULT = 8081
 #: What OpenTelemetry adds to the URL of a collector.
@@ -138,6 +141,11 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
     "console": {
         "enabled": ("enabled", switch),
         "plain_http": ("plain_http", switch),
+    },
+    "metrics": {
+        "listen": ("listen", listen_address),
+        "jobs": ("jobs", switch),
+        "jobs_max": ("jobs_max", whole(1, 10_000)),
     },
     "engine": {
         "name": ("engine", text),

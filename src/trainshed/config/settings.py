@@ -82,6 +82,17 @@ class LogSettings(NamedTuple):
     format: LogFormat = LogFormat.TEXT
 
 
+class MetricsSettings(NamedTuple):
+    """The table ``[metrics]``: the pages for Prometheus (decision 0107)."""
+
+    listen: tuple[str, int] | None = None
+    """Host and port that serve the pages without a token; None: only the server's own port."""
+    jobs: bool = False
+    """Whether there is a page with metrics of each open job."""
+    jobs_max: int = 1000
+    """The most jobs of that page, the newest."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
     """One table ``[[engine]]``."""
@@ -146,6 +157,7 @@ class Settings:
     console: ConsoleSettings = field(default_factory=ConsoleSettings)
     otel: OtelSettings = field(default_factory=OtelSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
     buckets: Mapping[str, RemoteBucket] = field(default_factory=dict, repr=False)
     """Buckets in other storage services, with credentials."""
     pass_env: tuple[str, ...] = ()

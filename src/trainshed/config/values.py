@@ -26,6 +26,8 @@ NO_GRPC = "none"
 
 #: ``name``, ``name:port``, ``[::1]:port``.
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?|[0-9A-Fa-f:.]+")
+PORT_MAX = 65_535
+_LISTEN = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
 _USER = re.compile(rf"[0-9]{{1,10}}(:[0-9]{{1,10}})?|{USER_OF_IMAGE}")
 _COLLECTOR = re.compile(r"https?://[^/\s?#@]+(/[^\s?#]*)?")
 _ORIGIN = re.compile(r"https?://[^/\s?#]+/?")
@@ -71,6 +73,14 @@ def hosts(value: Any) -> tuple[str, ...]:
     if not all(map(_HOST.fullmatch, names)):
         raise WrongValue("a list of host names or addresses, without http://")
     return names
+
+
+def listen_address(value: Any) -> tuple[str, int]:
+    """Read ``HOST:PORT`` as host and port."""
+    match = _LISTEN.fullmatch(value) if isinstance(value, str) else None
+    if match is None or not 0 < int(match["port"]) <= PORT_MAX:
+        raise WrongValue('HOST:PORT, such as "127.0.0.1:9464"')
+    return match["host"].strip("[]"), int(match["port"])
 
 
 def origins(value: Any) -> tuple[str, ...]:
@@ -284,7 +294,7 @@ def variable_names(value: Any) -> tuple[str, ...]:
     return names
 
 
-port = whole(0, 65_535)
+port = whole(0, PORT_MAX)
 
 #: The most GPUs of one attempt (engines/local/devices/find.py).
 fake_gpus = whole(0, 253)

@@ -74,6 +74,7 @@ class Controller:
         pace: Pace | None = None,
         clock: Callable[[], datetime] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        passed: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Read and start nothing before ``start`` or a step.
 
@@ -81,8 +82,9 @@ class Controller:
         ``budgets`` limit how often a job may restart.  ``hang_restart``: restart a hung job
         instead of only reporting it.  ``startable`` returns why an engine cannot start a job's
         programs.  ``buckets`` hold the model folders of pipelines; without them the controller
-        does not check model folders.
+        does not check model folders.  ``passed`` gets the seconds of each pass over the queue.
         """
+        self._passed = passed
         pace = pace or Pace()
         engines.set_lookup(store.engines_of)
         self._monotonic = monotonic
@@ -225,7 +227,10 @@ class Controller:
 
     def schedule_once(self) -> int:
         """Do one pass over the queue; return how many jobs were placed."""
+        began = self._monotonic()
         placed = self._scheduler.once()
+        if self.leading:
+            self._passed(self._monotonic() - began)
         if placed:
             self._wake("perform")
         return placed

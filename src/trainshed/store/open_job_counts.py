@@ -6,14 +6,17 @@ Projects are found by steps through the index of states, and counted in this ind
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Select, TextClause, func, select, text
+from sqlalchemy import Connection, Select, TextClause, bindparam, func, select, text
 
 from trainshed.model.explanation import Reason
+from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobState
+from trainshed.store import codec
 from trainshed.store.database import Database
 from trainshed.store.front import FRONT_MAX, IN_LINE, QUEUED
 from trainshed.store.tables import JOBS
@@ -62,6 +65,26 @@ OLDEST: Final = (
 )
 
 
+NEWEST: Final = (
+    select(
+        JOBS.c.project,
+        JOBS.c.job_id,
+        JOBS.c.kind,
+        JOBS.c.state,
+        JOBS.c.attempt,
+        JOBS.c.creator,
+        JOBS.c.create_ns,
+        JOBS.c.demand,
+        JOBS.c.restarts,
+    )
+    .where(JOBS.c.end_ns.is_(None))
+    .order_by(JOBS.c.create_ns.desc(), JOBS.c.uid.desc())
+    .limit(bindparam("most"))
+)
+#: Cached demands: thousands of jobs have the same few.
+_DEMANDS_MAX: Final = 4096
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenJobCounts:
     """The numbers of jobs that have not ended."""
@@ -75,6 +98,22 @@ class OpenJobCounts:
     studies: Mapping[str, int]
 
 
+class OpenJob(NamedTuple):
+    """A job that has not ended, for a page with thousands of them."""
+
+    project: str
+    job_id: str
+    kind: str
+    state: str
+    attempt: int
+    creator: str
+    create_ns: int
+    gpus: int
+    """The number of GPUs that the job asks for."""
+    restarts: Restarts | None
+    """None: the job has not restarted."""
+
+
 class StoredOpenJobCounts:
     """Reads the counts."""
 
@@ -83,6 +122,16 @@ class StoredOpenJobCounts:
     def count_open(self) -> OpenJobCounts:
         """Count the jobs that have not ended.  Raises StoreFault."""
         return self._db.read(lambda connection: _read(connection, self._db.clock()))
+
+    def newest_open(self, *, limit: int) -> Sequence[OpenJob]:
+        """Return the newest jobs that have not ended.  Raises StoreFault."""
+
+        def fetch(connection: Connection) -> Sequence[OpenJob]:
+            # the driver's own rows: those of SQLAlchemy take three times as long
+            cursor: Any = connection.execute(NEWEST, {"most": limit}).cursor
+            return [_open_job(row) for row in cursor.fetchall()]
+
+        return self._db.read(fetch)
 
 
 def _read(connection: Connection, now_ns: int) -> OpenJobCounts:
@@ -98,6 +147,18 @@ def _read(connection: Connection, now_ns: int) -> OpenJobCounts:
         oldest_wait_s=None if oldest_ns is None else max(0.0, (now_ns - oldest_ns) / 1e9),
         studies=_count_studies(connection),
     )
+
+
+def _open_job(row: Sequence[Any]) -> OpenJob:
+    *columns, demand, restarts = row
+    of_job = codec.RESTARTS.decode(restarts) if restarts else None
+    return OpenJob._make([*columns, _count_gpus(demand), of_job])
+
+
+@lru_cache(_DEMANDS_MAX)
+def _count_gpus(demand: str) -> int:
+    groups = codec.DEMAND.decode(demand).groups
+    return sum(group.count * group.each.gpu_count for group in groups)
 
 
 def _count_studies(connection: Connection) -> Mapping[str, int]:

@@ -1,11 +1,13 @@
 """Native routes of the fleet: nodes, attempts that cannot be reached, metrics."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 
+from trainshed.api.metrics import check_reader, send_jobs_page, send_page
 from trainshed.api.native import models
 from trainshed.api.native.callers import Known, administrator
 from trainshed.api.native.limits import ATTEMPT_MAX, SEQ_MAX
@@ -48,9 +50,27 @@ def fleet_router(native: Native) -> APIRouter:
         return nodes.resume(node)
 
     @router.get("/metrics", response_class=PlainTextResponse)
-    def metrics(_: Annotated[Caller, Depends(administrator)]) -> str:
-        """Return the server's metrics in Prometheus' text format."""
-        return native.metrics()
+    async def metrics(caller: Known, request: Request) -> Response:
+        """Return the server's metrics in Prometheus' text format, or in OpenMetrics.
+
+        For viewers of all projects.  ``/metrics`` of the server is the same page.
+        """
+        check_reader(caller)
+        return await send_page(native.metrics, request)
+
+    @router.get("/metrics/jobs", response_class=PlainTextResponse)
+    async def job_metrics(
+        caller: Known,
+        request: Request,
+        family: Annotated[Sequence[str], Query(max_length=30)] = (),
+    ) -> Response:
+        """Return metrics of the newest jobs that have not ended, if the settings allow it.
+
+        ``family`` chooses families by name.  For viewers of all projects.
+        """
+        del family  # read from the request
+        check_reader(caller)
+        return await send_jobs_page(native.metrics, request)
 
     return router
 

@@ -1,8 +1,9 @@
 """The services behind the native routes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trainshed.api.metrics import MetricsPages
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.auth.access import Access
 from trainshed.service.auth.sign_ins import SignIns
@@ -41,14 +42,14 @@ class ConsoleState:
 class Native:
     """The services behind the native routes.
 
-    ``metrics`` returns the text of the Prometheus page.
+    ``metrics`` are the pages of Prometheus.
     """
 
     store: Store
     stories: Stories
     logs: LogService
     numbered_logs: NumberedLogs
-    metrics: Callable[[], str]
+    metrics: MetricsPages
     nodes: NodeService
     attempts: AttemptService
     buckets: BucketService

@@ -9,16 +9,18 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from trainshed import __version__
 from trainshed.api.connections import ConnectionLimits, Connections, limits_of
 from trainshed.api.console.pages import CONSOLE_PATH
 from trainshed.api.grpc_server import GrpcServer, start_grpc
 from trainshed.api.guards import check_anonymous_binding, is_loopback, wants_tls
-from trainshed.api.http_server import HttpServer, raise_descriptors
+from trainshed.api.http_server import HttpServer, OtherApp, raise_descriptors
+from trainshed.api.metrics import open_metrics_app
 from trainshed.app.application import Application, build
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.config import Settings, load_settings
@@ -30,7 +32,15 @@ from trainshed.service.auth.certificates import ServerTls
 from trainshed.service.auth.given_certificates import GivenTls
 from trainshed.service.auth.tokens import FirstToken, first_token
 from trainshed.service.ports.held import HeldPorts
-from trainshed.service.ports.listening import API, BACKLOG, GRPC, OwnPorts, ServerPorts
+from trainshed.service.ports.listening import (
+    API,
+    BACKLOG,
+    GRPC,
+    METRICS,
+    OwnPorts,
+    ServerPorts,
+    listen,
+)
 from trainshed.service.ports.taken import why_taken
 from trainshed.service.upkeep.file_modes import UMASK
 from trainshed.storage.buckets import DATA_DIR_VARIABLE, data_dir
@@ -41,6 +51,16 @@ END_S = 2
 #: Seconds after which a running thread gives way to another.  The default of 5 ms is longer than a
 #: scheduling pass; with 1 ms the switches took a tenth of the server's time.
 SWITCH_S = 0.003
+#: Connections of Prometheus that wait to be accepted.
+BACKLOG_OF_METRICS = 16
+
+
+class Listeners(NamedTuple):
+    """The listening sockets of one server, besides that of gRPC."""
+
+    api: socket.socket
+    metrics: socket.socket | None
+    """For Prometheus, without a token; None: only the server's own port has the pages."""
 
 
 def set_up(flags: Mapping[str, Any]) -> Settings:
@@ -72,10 +92,11 @@ def serve(
     ports = HeldPorts(settings.data_dir, os.environ) if holds_ports else OwnPorts()
     try:
         listener = _listen(settings, ports)
+        metrics = _listen_for_metrics(settings)
         application = _build(settings, ports)
         try:
             begin(application)
-            _serve(application, listener, limits, ports, as_json=as_json)
+            _serve(application, Listeners(listener, metrics), limits, ports, as_json=as_json)
             end(application)
         finally:
             application.stop()
@@ -101,7 +122,7 @@ def _build(settings: Settings, ports: ServerPorts) -> Application:
 
 def _serve(
     application: Application,
-    listener: socket.socket,
+    listeners: Listeners,
     limits: ConnectionLimits,
     ports: ServerPorts,
     *,
@@ -112,7 +133,7 @@ def _serve(
     token = first_token(application.store, settings.data_dir)
     tls = _tls(application)
     grpc = _start_grpc(application, limits, tls, ports)
-    host, port = listener.getsockname()[:2]
+    host, port = listeners.api.getsockname()[:2]
     scheme = "https" if _is_https(settings) else "http"
     running = RunningServer(
         url=f"{scheme}://{_authority(_client_host(host), port)}",
@@ -126,7 +147,7 @@ def _serve(
         _note_address(settings, running)
         _print_address(application, running, token, as_json=as_json)
         ports.say_ready()
-        _run_http(application, listener, limits, tls)
+        _run_http(application, listeners, limits, tls)
         if not as_json:
             _print_stopped(application)
     finally:
@@ -196,22 +217,14 @@ def tune_interpreter() -> None:
 
 def _run_http(
     application: Application,
-    listener: socket.socket,
+    listeners: Listeners,
     limits: ConnectionLimits,
     tls: ServerTls | GivenTls | None,
 ) -> None:
-    config = uvicorn.Config(
-        application.http,
-        ws="none",
-        log_config=None,
-        access_log=False,  # paths may carry tokens
-        server_header=False,
-        timeout_graceful_shutdown=END_S,
-        lifespan="off",
-    )
     secured = tls if _is_https(application.settings) else None
     context = (lambda: secured.context) if secured else None
-    server = HttpServer(config, Connections(limits), context)
+    others = _other_apps(application, listeners)
+    server = HttpServer(_configure(application.http), Connections(limits), context, others)
 
     def stop(_signum: int, _frame: FrameType | None) -> None:
         """Request the end before uvicorn has its own handlers; uvicorn sends the signal again."""
@@ -219,7 +232,46 @@ def _run_http(
 
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, stop)
-    server.run(sockets=[listener])
+    server.run(sockets=[listeners.api])
+
+
+def _configure(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        ws="none",
+        log_config=None,
+        access_log=False,  # paths may carry tokens
+        server_header=False,
+        timeout_graceful_shutdown=END_S,
+        lifespan="off",
+    )
+
+
+def _other_apps(application: Application, listeners: Listeners) -> list[OtherApp]:
+    """Return the application of ``[metrics] listen``, if it is set."""
+    if listeners.metrics is None or application.settings.metrics.listen is None:
+        return []
+    host, _ = application.settings.metrics.listen
+    app = open_metrics_app(application.metrics, host)
+    return [OtherApp(listeners.metrics, _configure(app))]
+
+
+def _listen_for_metrics(settings: Settings) -> socket.socket | None:
+    """Listen for Prometheus; None: the settings do not ask for it.  Raises UsageFault.
+
+    The socket ends with the server: a scrape that waits for the next server is of no use.
+    """
+    if settings.metrics.listen is None:
+        return None
+    host, port = settings.metrics.listen
+    try:
+        return listen(METRICS, host, port, BACKLOG_OF_METRICS)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageFault(
+            f"cannot listen on {_authority(host, port)} for metrics: {reason}; give another "
+            "address with listen below [metrics] in config.toml"
+        ) from error
 
 
 def _listen(settings: Settings, ports: ServerPorts) -> socket.socket:

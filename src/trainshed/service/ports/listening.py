@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 #: Roles of sockets.
-API, GRPC, GATEWAY = "api", "grpc", "gateway"
+API, GRPC, GATEWAY, METRICS = "api", "grpc", "gateway", "metrics"
 #: Connections that wait to be accepted, also while the server is away; a client
 #: retries further connections after a second.
 BACKLOG: Final = 4096

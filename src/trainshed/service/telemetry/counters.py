@@ -7,7 +7,7 @@ import this package.  A call takes about 1 µs.
 import threading
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from trainshed.service.telemetry import families
@@ -17,6 +17,12 @@ from trainshed.service.telemetry.family import Distribution, Family, FamilyKind,
 PROJECTS_MAX: Final = 20
 RULES_MAX: Final = 40
 OTHER: Final = "other"
+#: Statuses of calls that were refused for their credentials, their role, or a limit.
+_AUTH_REASONS: Final[Mapping[int, str]] = {
+    401: "credentials",
+    403: "role",
+    429: "limit",
+}
 
 
 class LabelValues:
@@ -114,7 +120,9 @@ class Counters:
         self._add(families.STORE_ERRORS, kind)
 
     def answered(self, api: str, status: int, seconds: float | None) -> None:
-        """Count an HTTP answer; ``seconds`` None: a stream, whose time says nothing."""
+        """Count an answer; ``seconds`` None: a stream, whose time says nothing."""
+        if status in _AUTH_REASONS:
+            self._add(families.AUTH_REFUSALS, _AUTH_REASONS[status])
         self._add(families.HTTP_REQUESTS, api, f"{status // 100}xx")
         if seconds is not None:
             self._observe(families.HTTP_SECONDS, seconds, api)
@@ -122,14 +130,6 @@ class Counters:
     def signed_in(self, result: str) -> None:
         """Count a sign-in of a browser: ``done`` or ``refused``."""
         self._add(families.SIGNINS, result)
-
-    def auth_refused(self, reason: str) -> None:
-        """Count a call that was refused for its credentials or its role."""
-        self._add(families.AUTH_REFUSALS, reason)
-
-    def trial_finished(self, state: str) -> None:
-        """Count a trial that has ended."""
-        self._add(families.TRIALS_FINISHED, state)
 
     def held(self, node: str, project: str, gpu_seconds: float, *, is_busy: bool) -> None:
         """Count time for which a job held a GPU of this machine."""
@@ -183,7 +183,6 @@ COUNTED: Final = (
     families.GANG_PLACED,
     families.GPU_HELD,
     families.GPU_BUSY,
-    families.TRIALS_FINISHED,
     families.STORE_COMMIT,
     families.STORE_WRITES,
     families.STORE_ERRORS,

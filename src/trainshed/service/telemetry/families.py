@@ -53,7 +53,7 @@ AUTH_REFUSALS: Final = _family(
 )
 
 JOBS_SUBMITTED: Final = _family(
-    _C, "jobs_submitted", "Accepted jobs, without trials", "project", "dialect"
+    _C, "jobs_submitted", "Accepted jobs, with those of trials", "project", "dialect"
 )
 JOBS_REFUSED: Final = _family(
     _C, "jobs_refused", "Refused jobs by the first rule that they broke", "dialect", "rule"
@@ -129,6 +129,9 @@ GPU_THROTTLED: Final = _family(
 GPU_ENERGY: Final = _family(
     _C, "gpu_energy_joules", "Energy since the driver was loaded", "node", "gpu"
 )
+GPU_IDLE: Final = _family(
+    _G, "gpu_idle_seconds", "Time for which a job has held the GPU without using it", "node", "gpu"
+)
 GPU_ECC: Final = _family(
     _C, "gpu_ecc_errors", "Uncorrectable errors of its memory since the driver was loaded",
     "node", "gpu",
@@ -146,9 +149,6 @@ GPU_BUSY: Final = _family(
 )  # fmt: skip
 
 STUDIES: Final = _family(_G, "studies", "Studies that have not ended, by state", "state")
-TRIALS: Final = _family(_G, "trials", "Trials that have not ended, by the state of their job",
-                        "state")  # fmt: skip
-TRIALS_FINISHED: Final = _family(_C, "trials_finished", "Ended trials by state", "state")
 
 STORE_COMMIT: Final = _family(
     _H, "store_commit_seconds", "Time that a commit of the database took", buckets=_SHORT_S

@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class FamilyKind(enum.Enum):
@@ -43,6 +43,7 @@ class Distribution(NamedTuple):
     """The sum of all values."""
 
 
-#: Values by the values of the labels, in the order of ``Family.labels``.
-Samples = Mapping[tuple[str, ...], float | Distribution]
+#: Values by a tuple of the labels' values, in the order of ``Family.labels``; Any, because the type
+#: of a mapping's keys is invariant, and tuples of two texts are not tuples of any length.
+Samples = Mapping[Any, float | Distribution]
 FamilySamples = tuple[Family, Samples]

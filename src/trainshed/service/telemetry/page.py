@@ -46,7 +46,7 @@ def _sample_lines(family: Family, samples: Samples) -> Iterator[str]:
         if isinstance(value, Distribution):
             yield from _distribution_lines(family, values, value)
         else:
-            yield f"{name}{_labels(names, values)} {value:.17g}"
+            yield f"{name}{_labels(names, values)} {value!r}"
 
 
 def _distribution_lines(
@@ -59,7 +59,7 @@ def _distribution_lines(
             yield f"{family.name}_bucket{labels} {count}"
     labels = _labels(family.labels, values)
     yield f"{family.name}_count{labels} {sample.number}"
-    yield f"{family.name}_sum{labels} {sample.total:.17g}"
+    yield f"{family.name}_sum{labels} {sample.total!r}"
 
 
 @lru_cache(_REMEMBERED_MAX)

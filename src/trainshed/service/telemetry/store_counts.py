@@ -22,11 +22,12 @@ from trainshed.store.records.steps import JobChange
 _NS_PER_S: Final = 1e9
 #: Jobs whose last change is remembered; of others, waits after a restart are not counted.
 _REMEMBERED_MAX: Final = 20_000
-#: The dialect in which jobs of a kind are submitted; trials are submitted by the server.
+#: The dialect of each kind of job; the server itself submits the jobs of trials.
 DIALECTS: Final[Mapping[str, Dialect]] = {
     JobKind.ML_JOB.value: Dialect.ML_V1,
     JobKind.CUSTOM_JOB.value: Dialect.AIPLATFORM_V1,
     JobKind.TUNING_JOB.value: Dialect.AIPLATFORM_V1,
+    JobKind.TRIAL.value: Dialect.ML_V1,
 }
 #: States that an attempt leaves for one with nodes, and states that begin such a wait.
 _WAITS: Final = frozenset({JobState.QUEUED, JobState.ENQUEUED})
@@ -52,7 +53,7 @@ class StoreCounts:
 
     def _count(self, change: JobChange) -> None:
         counters = self._counters
-        if change.is_new and change.kind in DIALECTS:
+        if change.is_new:
             counters.submitted(change.project, DIALECTS[change.kind].value)
         if change.charged is not None:
             counters.restarted(change.charged.value)
@@ -85,11 +86,7 @@ class StoreCounts:
 
     def _count_end(self, change: JobChange) -> None:
         self._placed.pop(change.uid, None)
-        if change.kind == JobKind.TRIAL.value:
-            self._counters.trial_finished(change.state.value)
-        else:
-            cause = find_cause(change)
-            self._counters.finished(change.project, change.state.value, cause)
+        self._counters.finished(change.project, change.state.value, find_cause(change))
         if change.has_run and not change.is_study:
             self._counters.ran(change.ran_ns / _NS_PER_S)
 

@@ -1,0 +1,121 @@
+"""The page of the newest open jobs, with series for each of them; switched off by default."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.restarts import Cause
+from trainshed.service.figures.answers import ProgressRow
+from trainshed.service.telemetry import job_families as families
+from trainshed.service.telemetry.family import Family, FamilySamples
+from trainshed.service.telemetry.job_families import JOB_FAMILIES
+from trainshed.service.telemetry.page import write_page
+from trainshed.service.telemetry.server_page import FRESH_S
+from trainshed.store.base import StoreFault
+from trainshed.store.open_job_counts import OpenJob
+from trainshed.store.opening import Store
+
+#: The most characters of a label's value; names of jobs may be long.
+LABEL_CHARS_MAX: Final = 128
+_UNAVAILABLE: Final = "The server cannot use its database now; try again in a moment"
+
+_Samples = dict[Family, dict[tuple[str, ...], float]]
+
+
+class JobsPage:
+    """The page of jobs.  Thread-safe."""
+
+    def __init__(
+        self,
+        store: Store,
+        jobs_max: int,
+        progress: Callable[[], Iterable[ProgressRow]] = tuple,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``progress`` returns the rows of the running jobs of all projects."""
+        self._store = store
+        self._jobs_max = jobs_max
+        self._progress = progress
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._read_at = float("-inf")
+        self._samples: _Samples = {}
+
+    def text(self, names: Sequence[str], *, is_open: bool) -> str:
+        """Return the page with the families of these names; without names, with all of them.
+
+        Raises Refusal for an unknown name, and while the database does not answer.
+        """
+        chosen = _choose(names)
+        with self._lock:
+            if self._monotonic() - self._read_at >= FRESH_S:
+                try:
+                    self._samples = self._read()
+                except StoreFault:
+                    raise Refusal(Code.UNAVAILABLE, _UNAVAILABLE) from None
+                self._read_at = self._monotonic()
+            samples = self._samples
+        return write_page(_select(chosen, samples), is_open=is_open)
+
+    def _read(self) -> _Samples:
+        samples: _Samples = defaultdict(dict)
+        keys = set()
+        for job in self._store.newest_open(limit=self._jobs_max):
+            key = _cut(job.project), _cut(job.job_id)
+            keys.add(key)
+            _add_job(samples, key, job)
+        for row in self._progress():
+            key = _cut(row.project), _cut(row.job.rpartition("/")[2])
+            if key in keys:
+                _add_progress(samples, key, row)
+        return samples
+
+
+def _select(chosen: Iterable[Family], samples: _Samples) -> Iterator[FamilySamples]:
+    for family in chosen:
+        yield family, samples.get(family, {})
+
+
+def _choose(names: Sequence[str]) -> Sequence[Family]:
+    """Return the families of these names, with or without the suffix of a counter."""
+    if not names:
+        return JOB_FAMILIES
+    known = {name: f for f in JOB_FAMILIES for name in (f.name, f.sample_name)}
+    if unknown := [name for name in names if name not in known]:
+        accepted = ", ".join(f.sample_name for f in JOB_FAMILIES)
+        message = f"family must be one of {accepted}, got {unknown[0][:LABEL_CHARS_MAX]!r}"
+        raise Refusal(Code.INVALID_ARGUMENT, message)
+    return list(dict.fromkeys(known[name] for name in names))
+
+
+def _add_job(samples: _Samples, key: tuple[str, str], job: OpenJob) -> None:
+    info = (*key, job.kind, job.state, str(job.attempt), _cut(job.creator))
+    samples[families.INFO][info] = 1.0
+    samples[families.CREATED][key] = job.create_ns / 1e9
+    samples[families.GPUS][key] = job.gpus
+    if job.restarts is not None:
+        for cause in Cause:
+            samples[families.RESTARTS][*key, cause.value] = job.restarts.of(cause)
+
+
+def _add_progress(samples: _Samples, key: tuple[str, str], row: ProgressRow) -> None:
+    figures = {
+        families.STEP: row.step,
+        families.STEPS_EXPECTED: row.total,
+        families.STEP_SECONDS: row.step_s,
+        families.STEP_PREDICTED: row.predicted_step_s,
+        families.GPU_UTILIZATION: row.gpu_use,
+    }
+    for family, value in figures.items():
+        if value is not None:
+            samples[family][key] = value
+    if row.cost and isinstance(amount := row.cost.get("amount"), int | float):
+        at_least = "true" if row.cost.get("at_least") else "false"
+        samples[families.COST][*key, str(row.cost.get("currency")), at_least] = amount
+
+
+def _cut(text: str) -> str:
+    return text[:LABEL_CHARS_MAX]

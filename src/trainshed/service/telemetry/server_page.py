@@ -1,0 +1,187 @@
+"""The page of metrics of one server: what it counts itself, and what it reads for each scrape.
+
+Only the server that schedules describes the whole installation, so that sums over servers are
+right.  All callers within a second get the same reading.  A database that does not answer costs a
+caller ``STORE_S_MAX``, and the page has what the process knows.
+"""
+
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from trainshed import __version__
+from trainshed.engines.several import Engines
+from trainshed.model.resources import Node, shown_name
+from trainshed.service.nodes import node_gpus
+from trainshed.service.nodes.node_gpus import GpusNow
+from trainshed.service.telemetry import families
+from trainshed.service.telemetry.counters import Counters
+from trainshed.service.telemetry.engines import read_engines, read_enqueued
+from trainshed.service.telemetry.family import FamilySamples
+from trainshed.service.telemetry.gpus import count_held, list_local, read_local, read_node_gpus
+from trainshed.service.telemetry.installation import NODES_MAX, read_jobs, read_nodes
+from trainshed.service.telemetry.page import write_page
+from trainshed.service.telemetry.process import read_process
+from trainshed.store.base import StoreFault
+from trainshed.store.holdings import Holdings
+from trainshed.store.opening import Store
+from trainshed.store.records.nodes import NodeRow
+
+#: Seconds for which a reading answers further callers.
+FRESH_S: Final = 1.0
+#: Seconds to wait for the database; Prometheus waits ten seconds for the page.
+STORE_S_MAX: Final = 2.0
+#: The longest time between two calls that is counted; a machine may have been suspended.
+HELD_S_MAX: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSources:
+    """Where the page reads."""
+
+    store: Store
+    counters: Counters
+    engines: Engines | None = None
+    gpus_now: GpusNow | None = None
+    """Reads the GPUs of this server's machine; None: the engine reads none."""
+    is_leading: Callable[[], bool] = lambda: True
+    """Whether this server schedules, and so describes the whole installation."""
+    disks: Mapping[str, Path] = field(default_factory=dict)
+    """Folders whose disks the page reports, by the value of the label ``what``."""
+    database: str = ""
+    """``sqlite`` or ``postgresql``."""
+
+
+class MetricsPage:
+    """The default page.  Thread-safe."""
+
+    def __init__(
+        self, sources: PageSources, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Read nothing before the first call."""
+        self._sources = sources
+        self._monotonic = monotonic
+        self._store_reader = StoreReader(sources)
+        self._lock = threading.Lock()
+        self._read_at = float("-inf")
+        self._families: Sequence[FamilySamples] = ()
+        self._texts: dict[bool, str] = {}
+
+    def text(self, *, is_open: bool = False) -> str:
+        """Return the page, in OpenMetrics if ``is_open``; at most ``FRESH_S`` old."""
+        with self._lock:
+            if self._monotonic() - self._read_at >= FRESH_S:
+                self._families = list(self._read())
+                self._texts = {}
+                self._read_at = self._monotonic()
+            if is_open not in self._texts:
+                self._texts[is_open] = write_page(self._families, is_open=is_open)
+            return self._texts[is_open]
+
+    def _read(self) -> Iterator[FamilySamples]:
+        began = time.perf_counter()
+        sources = self._sources
+        yield families.BUILD_INFO, {_build(sources.database): 1.0}
+        yield families.SERVER_LEADER, {(): float(sources.is_leading())}
+        yield from sources.counters.read()
+        if sources.engines:
+            yield from read_engines(sources.engines)
+        yield families.DATA_FREE, dict(_list_disks(sources.disks))
+        yield from read_process()
+        stored = self._store_reader.read()
+        yield families.STORE_UP, {(): float(stored is not None)}
+        yield from stored or ()
+        yield families.SCRAPE, {(): time.perf_counter() - began}
+
+
+class StoreReader:
+    """Reads the families that need the database, and waits ``STORE_S_MAX`` at most."""
+
+    def __init__(self, sources: PageSources) -> None:
+        self._sources = sources
+        self._holdings = Holdings(sources.store)
+        self._thread: threading.Thread | None = None
+
+    def read(self) -> Sequence[FamilySamples] | None:
+        """Return the families; None if the database does not answer in time.
+
+        While an earlier reading waits for the database, no other one begins.
+        """
+        if self._thread is not None and self._thread.is_alive():
+            return None
+        results: list[Sequence[FamilySamples]] = []
+        self._thread = threading.Thread(
+            target=self._read_into, args=[results], name="metrics-store", daemon=True
+        )
+        self._thread.start()
+        self._thread.join(STORE_S_MAX)
+        return results[0] if results else None
+
+    def _read_into(self, results: list[Sequence[FamilySamples]]) -> None:
+        with suppress(StoreFault):
+            results.append(list(self._read()))
+
+    def _read(self) -> Iterator[FamilySamples]:
+        sources = self._sources
+        yield families.CLOCK_SKEW, {(): sources.store.clock_skew_s()}
+        rows = sources.store.nodes(with_replicas=False)
+        held = self._holdings.refresh()
+        now = node_gpus.by_uuid(sources.gpus_now)
+        nodes = name_nodes(rows)
+        yield from read_local(list_local(nodes, now), held, sources.counters.projects.choose)
+        if sources.is_leading():
+            yield families.SERVERS, {(): float(len(sources.store.servers()))}
+            yield from read_jobs(sources.store.count_open(), sources.counters.projects.choose)
+            are_many = len(nodes) > NODES_MAX
+            labelled = [replace(node, name="") for node in nodes] if are_many else nodes
+            yield from read_nodes(rows, held, [node.name for node in labelled])
+            yield read_node_gpus(labelled, now)
+            if sources.engines:
+                yield read_enqueued(sources.engines, held.values())
+
+
+class HeldTime:
+    """Counts the time for which jobs hold the GPUs of this machine."""
+
+    def __init__(
+        self, sources: PageSources, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin to count at the first call of ``count``."""
+        self._sources = sources
+        self._monotonic = monotonic
+        self._holdings = Holdings(sources.store)
+        self._counted_at: float | None = None
+
+    def count(self) -> None:
+        """Count the time since the last call, at most ``HELD_S_MAX``.  Raises StoreFault."""
+        now = node_gpus.by_uuid(self._sources.gpus_now)
+        at, self._counted_at = self._counted_at, self._monotonic()
+        if not now or at is None:
+            return
+        nodes = name_nodes(self._sources.store.nodes(with_replicas=False))
+        seconds = min(HELD_S_MAX, self._counted_at - at)
+        held = self._holdings.refresh()
+        count_held(list_local(nodes, now), held, self._sources.counters, seconds)
+
+
+def name_nodes(rows: Sequence[NodeRow]) -> Sequence[Node]:
+    """Return the nodes with the names that users see."""
+    several = len({row.engine for row in rows}) > 1
+    return [replace(row.node, name=shown_name(row.node, several=several)) for row in rows]
+
+
+def _build(database: str) -> tuple[str, str, str]:
+    return __version__, platform.python_version(), database
+
+
+def _list_disks(disks: Mapping[str, Path]) -> Iterator[tuple[tuple[str, ...], float]]:
+    for what, folder in disks.items():
+        with suppress(OSError):
+            disk = os.statvfs(folder)
+            yield (what,), float(disk.f_bavail * disk.f_frsize)
