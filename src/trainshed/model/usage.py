@@ -174,7 +174,7 @@ def parse_line(data: bytes) -> UsageLine | None:
     """Return the line, or None if it is cut off, too long, or has a wrong value."""
     if len(data) > LINE_BYTES_MAX:
         return None
-    with suppress(ValueError, TypeError, KeyError, RecursionError):
+    with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
         document = json.loads(data)
         return UsageLine(
             _check(document["at"]),
