@@ -8,18 +8,20 @@ from trainshed.engines.capabilities import (
     SupportsProbe,
     SupportsSentTexts,
     SupportsServerPaths,
+    SupportsUsage,
     SupportsVersions,
 )
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.slurm.engine import SlurmEngine
 
-LOCAL = (SupportsGateway, SupportsGpuStatus, SupportsSentTexts)
+LOCAL = (SupportsGateway, SupportsGpuStatus, SupportsSentTexts, SupportsUsage)
 SLURM = (
     SupportsCommandCounts,
     SupportsFencing,
     SupportsProbe,
     SupportsSentTexts,
     SupportsServerPaths,
+    SupportsUsage,
     SupportsVersions,
 )
 

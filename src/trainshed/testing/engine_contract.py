@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from trainshed.engines.base import PlacedBy, ReplicaShape
-from trainshed.engines.capabilities import SupportsFencing, SupportsSentTexts
+from trainshed.engines.capabilities import SupportsFencing, SupportsSentTexts, SupportsUsage
 from trainshed.model.attempt import AttemptKey, Loss, Phase
 from trainshed.model.faults import EngineFault
 from trainshed.model.roles import Role
@@ -371,6 +371,22 @@ class EngineContract:
         launch(world, engine, key, FakeProgram())
         assert engine.read_sent(key)
         assert ended(engine, key).exit_code == 0
+
+    def test_the_usage_of_an_attempt_can_be_read_until_its_job_is_forgotten(
+        self, world: World, request: pytest.FixtureRequest
+    ) -> None:
+        engine, key = world.engine(), new_key()
+        if not isinstance(engine, SupportsUsage):
+            pytest.skip(f"no SupportsUsage turns off {request.node.name}")
+        assert not engine.read_usage(key)
+        launch(world, engine, key, FakeProgram())
+        assert ended(engine, key).exit_code == 0
+        lines = engine.read_usage(key)
+        assert [line.at for line in lines] == sorted(line.at for line in lines)
+        assert {name for line in lines for name in line.replicas} <= {"primary-0"}
+        assert list(lines[-16:]) == list(engine.read_newest_usage(key))
+        eventually(lambda: engine.forget(key.uid), "its last processes have gone")
+        assert not engine.read_usage(key)
 
     def test_a_running_attempt_cannot_be_fenced(
         self, world: World, request: pytest.FixtureRequest
