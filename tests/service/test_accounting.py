@@ -1,0 +1,279 @@
+"""What jobs used of their machines is written once, whole, and agrees with the jobs themselves."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+
+from databases import new_database
+from store.builders import DEMAND, HandClock, add, go, place
+from trainshed.engines.several import Engines
+from trainshed.model import event_kinds as kinds
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.job import Accelerator, ReplicaGroup
+from trainshed.model.refusals import Refusal
+from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node
+from trainshed.model.roles import Role
+from trainshed.model.status import JobState
+from trainshed.model.usage import GpuUsage, Spread, UsageLine
+from trainshed.planning.goodput import gpu_seconds, job_goodput
+from trainshed.planning.prices import OwnPrices
+from trainshed.service.costs.accounting import REFRESH_S, Accounting
+from trainshed.service.costs.gpu_watch import GpuWatch
+from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.usage_report import ReportQuery, UsageReports
+from trainshed.service.goodput.facts import goodput_facts
+from trainshed.service.learning.turns import CpuBudget
+from trainshed.store.opening import Store, open_store
+from trainshed.store.records.steps import NewEvent
+from trainshed.testing.fake_engine import FakeEngine
+
+T4 = "NVIDIA_TESLA_T4"
+OWN = OwnPrices(source="own.toml", currency="USD", date="2026-11-01",
+                per_hour={"n1-standard-8": 3.6, "n1-standard-4": 1.8})  # fmt: skip
+GPUS = ReplicaGroup(role=Role.PRIMARY, machine_type="n1-standard-8",
+                    accelerator=Accelerator(type=T4, count=2))  # fmt: skip
+CPUS = ReplicaGroup(role=Role.WORKER, count=2, machine_type="n1-standard-4")
+GPU_TYPE = f"n1-standard-8 with 2 {T4}"
+
+
+@dataclass
+class World:
+    store: Store
+    clock: HandClock
+    engine: FakeEngine
+    accounting: Accounting
+    own: OwnPrices | None = OWN
+    is_leader: bool = True
+    now_s: float = 0.0
+
+    def account(self):
+        self.accounting.account()
+
+    def job(self, groups=(GPUS, CPUS), **changes):
+        record = add(self.store, groups=groups, **changes)
+        place(self.store, record.uid)
+        return record.uid
+
+    def run(self, uid, seconds=60.0):
+        """Let it start for a minute and run."""
+        self.clock.forward(60)
+        self.go(uid, JobState.RUNNING, kinds.RUNNING)
+        self.clock.forward(seconds)
+
+    def go(self, uid, state, kind):
+        go(self.store, uid, state, events=(NewEvent(kind=kind, message="..."),))
+
+    def report(self, **query):
+        return UsageReports(self.store).report(ReportQuery(**query))
+
+    def line(self, uid, use, seconds=60.0, energy_j=None, gpus=2):
+        spread = None if use is None else Spread(0, use / 2, use)
+        at = self.store.now().timestamp()
+        figures = {f"GPU-{i}": GpuUsage(use=spread, energy_j=energy_j) for i in range(gpus)}
+        self.engine.usage[AttemptKey(uid, 1)].append(UsageLine(at, seconds, {}, figures))
+
+
+@pytest.fixture
+def world(tmp_path):
+    clock = HandClock()
+    store, engine = open_store(new_database(tmp_path), clock), FakeEngine([])
+    accounting = Accounting(
+        store=store,
+        engines=Engines.from_engine(engine),
+        prices=Prices(lambda: made.own),
+        read_times=partial(goodput_facts, store),
+        leads=lambda: made.is_leader,
+        turns=CpuBudget(share=1, work_clock=lambda: 0.0),
+        monotonic=lambda: made.now_s,
+    )
+    made = World(store, clock, engine, accounting)
+    yield made
+    store.close()
+
+
+def test_an_ended_job_has_a_row_for_each_machine_type(world):
+    uid = world.job()
+    world.run(uid, 600)
+    world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
+    world.account()
+    cpu, gpu = sorted(world.store.usage_rows(uid), key=lambda row: row.gpus)
+    assert (gpu.machine_type, gpu.gpus, gpu.hour_price) == (GPU_TYPE, 2, 3.6)
+    assert (cpu.machine_type, cpu.gpus, cpu.vcpus) == ("n1-standard-4", 0, 8.0)
+    assert gpu.seconds == cpu.seconds == {"starting": 60.0, "unknown": 600.0}
+    [row] = world.report().rows
+    assert (row.key, row.jobs) == ("census", 1)
+    assert row.gpu_seconds == {"starting": 120.0, "unknown": 1200.0}
+    assert row.vcpu_seconds == {"starting": 480.0, "unknown": 4800.0}
+    assert row.energy_j is None
+    assert row.cost["amount"] == pytest.approx((3.6 + 2 * 1.8) * 660 / 3600)
+    assert (row.cost["currency"], row.cost["source"]) == ("USD", "own.toml")
+    assert row.cost["parts"].keys() == {"starting", "unknown"}
+
+
+@pytest.mark.parametrize("by", ["project", "user", "type", "day"])
+def test_sums_of_usage_are_sums_of_jobs(world, by):
+    uids = [world.job(job_id=f"j{number}", creator=f"u{number % 2}") for number in range(3)]
+    for uid in uids:
+        world.run(uid, 40_000)
+        world.go(uid, JobState.FAILED, kinds.FAILED)
+    world.account()
+    report = world.report(by=by, since="2026-11-01", until="2026-12-01")
+    records = [world.store.job_by_uid(uid) for uid in uids]
+    times = [goodput_facts(world.store, record) for record in records]
+    now_s = world.store.now().timestamp()
+    held_s = sum(gpu_seconds(job, now_s).held_s for job in times)
+    assert sum(sum(row.gpu_seconds.values()) for row in report.rows) == pytest.approx(held_s)
+    assert sum(report.total.gpu_seconds.values()) == pytest.approx(held_s)
+    assert report.total.jobs == 3
+    hours = sum(job_goodput(job, now_s).held_s for job in times) / 3600
+    assert report.total.cost["amount"] == pytest.approx(7.2 * hours)
+    assert sum(row.cost["amount"] for row in report.rows) == pytest.approx(7.2 * hours)
+    keys = {"project": ["census"], "user": ["u0", "u1"], "type": [GPU_TYPE, "n1-standard-4"],
+            "day": ["2026-11-21", "2026-11-22"]}  # fmt: skip
+    assert [row.key for row in report.rows] == keys[by]
+
+
+def test_idle_gpus_and_energy_are_those_of_the_samples(world):
+    uid = world.job()
+    world.run(uid)
+    world.line(uid, 0.0, energy_j=50.0)
+    for use in (0.5, None):
+        world.clock.forward(60)
+        world.line(uid, use)
+    world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
+    world.account()
+    [row] = world.report(by="type").rows[:1]
+    assert row.gpu_seconds == {"starting": 120.0, "idle": 120.0, "unknown": 240.0}
+    assert row.energy_j == 100.0
+
+
+def test_a_running_job_is_written_again_at_intervals(world):
+    uid = world.job()
+    world.account()
+    assert not world.report().rows, "it has held its machines for no time yet"
+    world.run(uid, 60)
+    world.account()
+    assert not world.report().rows
+    world.now_s += REFRESH_S
+    world.account()
+    assert world.report().total.gpu_seconds == {"starting": 120.0, "unknown": 120.0}
+    world.clock.forward(100)
+    world.now_s += REFRESH_S
+    world.account()
+    assert world.report().total.gpu_seconds == {"starting": 120.0, "unknown": 320.0}
+    assert {row.end_ns for row in world.store.usage_rows(uid)} == {None}
+
+
+def test_a_restarted_job_counts_the_time_of_each_attempt(world):
+    uid = world.job()
+    world.run(uid, 100)
+    world.go(uid, JobState.QUEUED, kinds.RESTARTING)
+    world.account()
+    world.clock.forward(1000)
+    place(world.store, uid)
+    world.run(uid, 200)
+    world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
+    world.account()
+    assert {row.attempt for row in world.store.usage_rows(uid)} == {1, 2}
+    assert sum(world.report(by="type").rows[0].gpu_seconds.values()) == 2 * (160 + 260)
+
+
+def test_a_job_that_never_ran_and_one_without_a_price(world):
+    world.own = None
+    waits = add(world.store, job_id="waits").uid
+    go(world.store, waits, JobState.CANCELLED)
+    uid = world.job(groups=(ReplicaGroup(role=Role.PRIMARY, machine_type="my-own"),))
+    world.run(uid)
+    world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
+    world.account()
+    assert not world.store.changed_jobs(9)
+    [row] = world.report().rows
+    assert row.cost["amount"] is None
+    assert row.cost["at_least"]
+    assert "no price of my-own" in row.cost["lacking"][0]
+
+
+def test_currencies_are_never_added(world):
+    for number, currency in enumerate(("EUR", "USD", "EUR")):
+        world.own = OwnPrices(source="own", currency=currency, per_hour=OWN.per_hour)
+        uid = world.job(job_id=f"j{number}")
+        world.run(uid, 3540)
+        world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
+        world.account()
+    [row] = world.report().rows
+    amounts = {cost["currency"]: cost["amount"] for cost in (row.cost, *row.other_costs)}
+    assert amounts == {"EUR": pytest.approx(14.4), "USD": pytest.approx(7.2)}
+
+
+def test_only_the_server_that_schedules_writes(world):
+    uid = world.job()
+    world.run(uid)
+    world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
+    world.is_leader = False
+    world.account()
+    assert not world.report().rows
+    world.is_leader = True
+    world.account()
+    first = world.store.usage_rows(uid)
+    again = Accounting(**{name: getattr(world.accounting, name) for name in (
+        "store", "engines", "prices", "read_times", "leads", "turns")})  # fmt: skip
+    again._write(uid)
+    assert world.store.usage_rows(uid) == first != [], "repeating it changes nothing"
+
+
+def test_an_engine_that_does_not_answer_leaves_out_idle_time_alone(world):
+    uid = world.job()
+    world.run(uid)
+    world.line(uid, 0.0)
+    world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
+
+    def fail(_):
+        raise ConnectionError("away")
+
+    world.engine.read_usage = fail
+    world.account()
+    assert world.report().total.gpu_seconds == {"starting": 120.0, "unknown": 120.0}
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"by": "job"}, "by must be project, user, type or day, got 'job'"),
+        ({"since": "last week"}, "since must be a day such as 2026-11-01"),
+        ({"until": "2026-13-01"}, "until must be a day such as"),
+        ({"since": "today", "until": "yesterday"}, "until must not be before since"),
+    ],
+)
+def test_wrong_questions_are_refused(world, query, message):
+    with pytest.raises(Refusal, match=message):
+        world.report(**query)
+
+
+def test_days_can_be_words(world):
+    report = world.report(since="7d", until="yesterday")
+    assert (report.since, report.until) == ("2026-11-14", "2026-11-20")
+    assert report.total.cost is None
+    assert world.report().since == "2026-10-22"
+
+
+def test_the_states_of_gpus_are_added_up(world):
+    watch = GpuWatch(store=world.store, leads=lambda: world.is_leader)
+    world.store.see_nodes("local", [Node(name="n1", gpus={T4: 8}, gpus_held={T4: 1})])
+    watch.look()
+    demand = JobDemand(region=None, groups=(
+        GroupDemand(role=Role.PRIMARY, count=1, each=Demand(gpu_type=T4, gpu_count=2)),
+        *DEMAND.groups[1:]))  # fmt: skip
+    world.job(demand=demand)
+    world.clock.forward(60)
+    watch.look()
+    world.is_leader = False
+    watch.look()
+    assert world.report().fleet.gpu_seconds == {"held": 120.0, "foreign": 60.0, "free": 300.0}
+    world.is_leader = True
+    world.clock.forward(1000)
+    watch.look()
+    states = world.report().fleet.gpu_seconds
+    assert states["unobserved"] == 8 * 1000.0, "the node was not reported for too long"
+    assert sum(states.values()) == 8 * 1060.0
+    assert world.report(project="census").fleet is None
