@@ -112,6 +112,7 @@ GET    /keys                                                  administrator
 POST   /keys                                                  administrator
 DELETE /keys/{key}                                            administrator
 GET    /projects                                              known
+GET    /usage                                                 known
 GET    /projects/{project}/jobs                               viewer
 POST   /projects/{project}/jobs                               submitter
 POST   /projects/{project}/jobs:cancel                        submitter

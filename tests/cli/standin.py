@@ -14,10 +14,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def handle_any(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         document = json.loads(body) if body else None
-        path = self.path.partition("?")[0]
+        path, _, query = self.path.partition("?")
         if path != "/healthz":
             header = self.headers.get("Authorization")
             self.server.requests.append((self.command, path, header, document))
+            self.server.queries.append(query)
         status, answer = self.server.answer(self.command, path, document)
         text = json.dumps(answer).encode()
         self.send_response(status)
@@ -36,13 +37,17 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 class StandIn:
-    """Serves until the block ends; ``requests`` holds (verb, path, Authorization, document)."""
+    """Serves until the block ends; ``requests`` holds (verb, path, Authorization, document).
+
+    ``queries`` has the query of each request.
+    """
 
     def __init__(self, answer=lambda *_: (200, {})):
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         self._server.daemon_threads = True
         self._server.answer = answer
         self._server.requests = self.requests = []
+        self._server.queries = self.queries = []
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
 

@@ -44,6 +44,7 @@ VERBS = {
     ("POST", "/keys"): "keys",
     ("DELETE", "/keys/{key}"): "keys",
     ("GET", "/audit"): "audit list",
+    ("GET", "/usage"): "usage",
 }
 _ROUTES = [
     (verb.upper(), path, re.compile(re.sub(r"\{[^}]*\}", "[^/:]+", path) + "$"))

@@ -1,0 +1,153 @@
+"""``trainshed usage``: what machines were used for, and what that cost."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import context_of
+from trainshed.cli.terminal import note, out, out_json, table
+from trainshed.client.faults import Json
+from trainshed.model.csv_text import csv_text
+from trainshed.model.time_use import HELD_USES
+
+EXAMPLE = """\
+  trainshed usage
+  trainshed usage --by user --since yesterday --until yesterday
+  trainshed usage --by type --since 2026-11-01 --project demo
+  trainshed usage --by day --since 7d --format csv"""
+
+_KEYS: Final = ("project", "user", "type", "day")
+_HOUR_S: Final = 3600.0
+_KWH_J: Final = 3.6e6
+#: Uses of GPU time with a column of their own, as shares of the time that jobs held GPUs.
+_SHARES: Final = ("productive", "idle", "lost", "starting", "unknown")
+#: Amounts below this have cents.
+_CENTS_BELOW: Final = 1000.0
+
+
+def parser(prog: str) -> flags.Parser:
+    """Return the parser."""
+    parser = flags.Parser(
+        prog,
+        summary="Adds up the time for which jobs held GPUs and machines by its use, with energy "
+        "and its cost. Needs a token of a viewer, whose project it shows; a token of all projects "
+        "shows all, and the states of all GPUs. Jobs that run are counted until some minutes ago.",
+        example=EXAMPLE,
+        usage=f"{prog} [flags]",
+    )
+    add = flags.adder(parser)
+    add("--by KEY", "project, user, type (of machines) or day (project)", choices=_KEYS,
+        default="project")  # fmt: skip
+    add("--since DAY", "First day (UTC): 2026-11-01, today, yesterday, 7d (30d)")
+    add("--until DAY", "Last day (UTC), included (today)")
+    flags.add_client_flags(parser, forms=("table", "json", "csv"))
+    return parser
+
+
+def run(request: flags.Request) -> int:
+    """Print the report."""
+    args = request.args
+    query = {"by": args.by, "since": args.since, "until": args.until, "project": args.project}
+    report = context_of(args).server.call("GET", "/trainshed/v1/usage", None, query)
+    if not report["rows"]:
+        note(f"no job held a machine from {report['since']} to {report['until']} (UTC)")
+    if args.format == "json":
+        out_json(report)
+    elif args.format == "csv":
+        out(_csv(report).rstrip("\n"))
+    else:
+        _print_table(report)
+    return 0
+
+
+def _csv(report: Json) -> str:
+    uses = [f"{kind}_{use}_s" for kind in ("gpu", "vcpu") for use in HELD_USES]
+    head = [report["by"], "jobs", *uses, "energy_j", "cost", "currency", "at_least"]
+    return csv_text([head, *map(_csv_row, report["rows"])])
+
+
+def _csv_row(row: Json) -> Sequence[object]:
+    seconds = [
+        round(row[kind].get(use, 0.0), 3)
+        for kind in ("gpu_seconds", "vcpu_seconds")
+        for use in HELD_USES
+    ]
+    cost = row["cost"] or {}
+    money = (cost.get("amount"), cost.get("currency"), cost.get("at_least"))
+    return [row["key"], row["jobs"], *seconds, row["energy_j"], *money]
+
+
+def _print_table(report: Json) -> None:
+    rows, total = report["rows"], report["total"]
+    if rows:
+        columns = list(_columns(total))
+        headers = [report["by"].upper(), "JOBS", *(name for name, _ in columns)]
+        shown = [*rows, {**total, "key": "TOTAL"}]
+        cells = [
+            [row["key"], row["jobs"], *(format_cell(row) for _, format_cell in columns)]
+            for row in shown
+        ]
+        out(table(headers, cells))
+    for sentence in _sentences(report):
+        note(sentence)
+
+
+def _columns(total: Json) -> Iterator[tuple[str, Any]]:
+    """Yield a name and a function from a row to a cell for each column that has values."""
+    if total["gpu_seconds"]:
+        yield "GPU-H", lambda row: _hours(row["gpu_seconds"])
+        for use in _SHARES:
+            if use in total["gpu_seconds"]:
+                yield use.upper(), lambda row, use=use: _share(row["gpu_seconds"], use)
+    if total["vcpu_seconds"]:
+        yield "VCPU-H", lambda row: _hours(row["vcpu_seconds"])
+    if total["energy_j"] is not None:
+        yield "KWH", lambda row: _kwh(row["energy_j"])
+    yield "COST", _costs
+
+
+def _hours(seconds: Mapping[str, float]) -> str:
+    hours = sum(seconds.values()) / _HOUR_S
+    return f"{hours:,.1f}" if hours else ""
+
+
+def _share(seconds: Mapping[str, float], use: str) -> str:
+    held_s = sum(seconds.values())
+    return f"{100 * seconds.get(use, 0.0) / held_s:.1f} %" if held_s else ""
+
+
+def _kwh(joules: float | None) -> str:
+    return "" if joules is None else f"{joules / _KWH_J:,.2f}"
+
+
+def _costs(row: Json) -> str:
+    costs = [cost for cost in (row["cost"], *row["other_costs"]) if cost]
+    return " + ".join(map(_cost, costs))
+
+
+def _cost(cost: Json) -> str:
+    if cost["amount"] is None:
+        return "no price"
+    amount = cost["amount"]
+    text = f"{amount:,.2f}" if amount < _CENTS_BELOW else f"{amount:,.0f}"
+    return f"{'at least ' if cost['at_least'] else ''}{text} {cost['currency']}"
+
+
+def _sentences(report: Json) -> Iterator[str]:
+    """Yield what the table leaves out: missing prices, their source, and the state of all GPUs."""
+    cost = report["total"]["cost"] or {"lacking": [], "source": None}
+    if cost["lacking"]:
+        names = "; ".join(cost["lacking"])
+        yield f"{names}: their cost is left out; set [prices] file in the server's config.toml"
+    if cost["source"]:
+        date = f" of {cost['date']}" if cost["date"] else ""
+        yield f"costs by {cost['source']}{date}"
+    if report["left_out"]:
+        yield f"{report['left_out']} more rows are part of the total; choose fewer days"
+    states = report["fleet"]["gpu_seconds"] if report["fleet"] else {}
+    if hours := sum(states.values()) / _HOUR_S:
+        parts = ", ".join(
+            f"{seconds / _HOUR_S / hours:.1%} {state}"
+            for state, seconds in sorted(states.items(), key=lambda item: -item[1])
+        )
+        yield f"all GPUs, {hours:,.1f} hours: {parts}"

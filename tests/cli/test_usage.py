@@ -1,0 +1,77 @@
+"""``trainshed usage`` prints hours, shares and costs, and says what they lack."""
+
+import csv
+import io
+
+import pytest
+
+from cli.standin import StandIn
+
+COST = {"amount": 1234.5, "currency": "EUR", "at_least": False, "lacking": [], "parts": {},
+        "source": "own.toml", "date": "2026-11-01"}  # fmt: skip
+UNPRICED = {"amount": None, "currency": None, "at_least": True, "parts": {}, "source": None,
+            "date": None, "lacking": ["no price of my-own is known"]}  # fmt: skip
+ADA = {"key": "ada", "jobs": 2, "gpu_seconds": {"productive": 27_000.0, "idle": 9000.0},
+       "vcpu_seconds": {}, "energy_j": 7.2e6, "cost": COST, "other_costs": []}  # fmt: skip
+BOB = {"key": "=bob", "jobs": 1, "gpu_seconds": {}, "vcpu_seconds": {"unknown": 3600.0},
+       "energy_j": None, "cost": UNPRICED, "other_costs": []}  # fmt: skip
+TOTAL = {"key": "total", "jobs": 3, "gpu_seconds": ADA["gpu_seconds"],
+         "vcpu_seconds": BOB["vcpu_seconds"], "energy_j": 7.2e6, "other_costs": [],
+         "cost": {**COST, "at_least": True, "lacking": UNPRICED["lacking"]}}  # fmt: skip
+REPORT = {"by": "user", "since": "2026-11-01", "until": "2026-11-30", "rows": [ADA, BOB],
+          "left_out": 0, "total": TOTAL, "fleet": {"gpu_seconds": {"held": 36_000.0,
+          "free": 12_000.0}}}  # fmt: skip
+
+
+@pytest.fixture
+def usage(trainshed, home):
+    def run(*words, report=REPORT):
+        with StandIn(lambda *_: (200, report)) as server:
+            server.note(home / "data")
+            result = trainshed("usage", *words)
+        assert result.code == 0, result.err
+        [(_, path, _, _)] = server.requests
+        assert path == "/trainshed/v1/usage"
+        return result, server.queries[0].split("&")
+
+    return run
+
+
+def test_a_table_has_hours_shares_and_costs(usage):
+    run, query = usage("--by", "user", "--since", "yesterday", "--project", "demo")
+    assert {"by=user", "since=yesterday", "project=demo"} <= set(query)
+    head, _, ada, bob, total = run.out.splitlines()
+    assert head.split() == ["USER", "JOBS", "GPU-H", "PRODUCTIVE", "IDLE", "VCPU-H", "KWH", "COST"]
+    assert ada.split() == ["ada", "2", "10.0", "75.0", "%", "25.0", "%", "2.00", "1,234", "EUR"]
+    assert bob.split() == ["=bob", "1", "1.0", "no", "price"]
+    assert total.split()[-4:] == ["at", "least", "1,234", "EUR"]
+    assert "no price of my-own is known: their cost is left out; set [prices] file" in run.err
+    assert "costs by own.toml of 2026-11-01" in run.err
+    assert "all GPUs, 13.3 hours: 75.0% held, 25.0% free" in run.err
+
+
+def test_two_currencies_are_shown_beside_each_other(usage):
+    both = {**ADA, "other_costs": [{**COST, "amount": 9.5, "currency": "USD"}]}
+    run, _ = usage(report={**REPORT, "rows": [both]})
+    assert "1,234 EUR + 9.50 USD" in run.out
+
+
+def test_csv_has_every_use_and_no_formula(usage):
+    run, _ = usage("--format", "csv")
+    ada, bob = csv.DictReader(io.StringIO(run.out))
+    assert (ada["user"], ada["gpu_idle_s"], ada["gpu_lost_s"], ada["energy_j"]) == (
+        "ada", "9000.0", "0.0", "7200000.0")  # fmt: skip
+    assert (ada["cost"], ada["currency"], ada["at_least"]) == ("1234.5", "EUR", "False")
+    assert (bob["user"], bob["vcpu_unknown_s"], bob["cost"], bob["at_least"]) == (
+        "'=bob", "3600.0", "", "True")  # fmt: skip
+
+
+def test_json_is_what_the_server_said(usage):
+    run, _ = usage("--format", "json")
+    assert run.json == REPORT
+
+
+def test_days_without_jobs_are_named(usage):
+    run, _ = usage(report={**REPORT, "rows": [], "total": {**TOTAL, "cost": None}, "fleet": None})
+    assert "no job held a machine from 2026-11-01 to 2026-11-30 (UTC)" in run.err
+    assert not run.out
