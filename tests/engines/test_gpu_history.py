@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from trainshed.engines.local.devices.history import GAP_S, GpuHistory
+from trainshed.engines.local.devices.history import GpuHistory
 from trainshed.engines.supervise.record.gpu_file import GpuFigures, find_energy
+from trainshed.engines.supervise.record.gpu_means import GAP_S
 from trainshed.model.gpus import GpuSample
 
 AT = datetime(2026, 11, 30, tzinfo=UTC)
@@ -18,9 +19,9 @@ def sample(use=0.0, **figures):
 def after(*samples):
     """A history with one sample a second; None is a second without one."""
     history = GpuHistory()
-    for second, each in enumerate(samples):
-        if each is not None:
-            history.add(each, float(second))
+    for second, present in enumerate(samples):
+        if present is not None:
+            history.add(present, float(second))
     return history
 
 
@@ -67,8 +68,8 @@ def test_without_a_counter_power_is_summed_and_that_is_said():
 def test_a_counter_that_answers_late_is_never_taken_for_used_energy():
     history = after(sample(power_w=100.0))
     assert history.add(sample(power_w=100.0, energy_j=7e6), 1.0).energy_j == 100.0
-    kept = after(sample(power_w=100.0, energy_j=7e6))
-    assert kept.add(sample(power_w=100.0), 1.0).energy_j is None
+    counting = after(sample(power_w=100.0, energy_j=7e6))
+    assert counting.add(sample(power_w=100.0), 1.0).energy_j is None
 
 
 def test_a_gpu_that_measures_nothing_has_no_figures():

@@ -112,7 +112,9 @@ def test_nothing_but_the_standard_library_is_in_it(bundle):
 def test_the_archive_starts_where_no_other_file_is(root):
     done = start(root, f"{root.runtime}/{runtime.WARDEN}")
     assert done.returncode == 2
-    assert done.stderr == "the first argument must be attempt, next, task or prepare, got none\n"
+    assert (
+        done.stderr == "the first argument must be attempt, next, task, prepare or gpus, got none\n"
+    )
 
 
 def test_all_that_the_archive_imports_is_there(root):

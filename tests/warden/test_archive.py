@@ -114,7 +114,7 @@ def test_compiled_modules_that_are_damaged_are_removed_and_not_used(tmp_path, cu
     modules.write_bytes(modules.read_bytes()[:cut])
     argv = [*archive_words(sys.executable, str(place)), "no-program"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert "must be attempt, next, task or prepare, got no-program" in done.stderr
+    assert "must be attempt, next, task, prepare or gpus, got no-program" in done.stderr
     assert modules.exists() == (cut is None)
 
 
@@ -130,7 +130,7 @@ def test_compiled_modules_that_only_the_archive_s_owner_can_read_are_not_needed(
         done = subprocess.run(
             argv, capture_output=True, text=True, check=False, user=65534, extra_groups=[]
         )
-    assert "must be attempt, next, task or prepare, got no-program" in done.stderr
+    assert "must be attempt, next, task, prepare or gpus, got no-program" in done.stderr
 
 
 def test_nothing_of_other_engines_or_of_the_server_is_in_it():

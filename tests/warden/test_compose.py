@@ -139,8 +139,10 @@ def test_a_plan_of_the_commit_before_still_runs():
 
 def test_a_plan_with_steps_says_what_it_said_before():
     earlier = decode(AttemptSpec, json.loads(EARLIER_PLAN.read_text()))
-    new = {"ends_why": "", "port": 0, "drops": list(SLURM_VARIABLES), "has_shared_folder": True}
+    new = {"ends_why": "", "port": 0, "drops": list(SLURM_VARIABLES), "has_shared_folder": True,
+           "gpus": []}  # fmt: skip
     document = encode(earlier)
+    assert [replica.pop("gpus") for replica in document["replicas"]] == [[], []]
     assert {name: document["remote"].pop(name) for name in new} == new
     assert document == json.loads(EARLIER_PLAN.read_text())
 

@@ -102,6 +102,8 @@ class LauncherFunctions(NamedTuple):
     make_remote: RemoteFactory
     complete: Completer
     """Completes the only replica of an attempt without wardens."""
+    watch_gpus: Callable[[RemoteContext], str]
+    """Starts to read the GPUs of that replica; returns the file with them, or an empty text."""
 
 
 class Attempt:
@@ -140,11 +142,11 @@ class Attempt:
         self.replicas: Gang
         self._ending: Ending
         self._network: AttemptNetwork | None = None
+        context = RemoteContext(
+            loop, self.children, self.output, folder, spec, descriptors, self.obey
+        )
         if launcher is not None and spec.has_wardens:
             self._step = self._await_wardens
-            context = RemoteContext(
-                loop, self.children, self.output, folder, spec, descriptors, self.obey
-            )
             self.replicas, self._ending = launcher.make_remote(context)
         else:
             if spec.network is not None:
@@ -153,6 +155,8 @@ class Attempt:
             local_replicas = Replicas(
                 loop, self.children, self.output, tree, descriptors, network=self._network
             )
+            if launcher is not None:
+                local_replicas.gpu_file = launcher.watch_gpus(context)
             self.replicas = local_replicas
             self._ending = Teardown(loop, folder, local_replicas, self.output.note)
         self._judge = Judge(self.replicas, self.output)

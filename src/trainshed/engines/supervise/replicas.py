@@ -148,9 +148,9 @@ class Gang(ABC):
 
     @abstractmethod
     def read_gpus(self, now_s: float) -> "Mapping[str, GpuFigures]":
-        """Return the newest readings of the attempt's GPUs, by UUID, without a call of the driver.
+        """Return the newest readings of the attempt's GPUs by UUID, without a call of the driver.
 
-        ``now_s`` is the time in seconds since 1970.  A GPU that is not measured now is absent.
+        ``now_s`` is in seconds since 1970.  A GPU that is not measured now is absent.
         """
 
     @abstractmethod
@@ -201,6 +201,8 @@ class Replicas(Gang):
         self._descriptors = descriptors
         self._replicas: Sequence[ReplicaSpec] = ()
         self._folder: AttemptFolder | None = None
+        self.gpu_file = ""
+        """The file with the GPUs of a cluster's replica; empty: the server's file, if any."""
         self._began_s: dict[int, float] = {}
         self._stopped: set[int] = set()
         self._network = network
@@ -266,12 +268,13 @@ class Replicas(Gang):
         return self._folder.read_report(self._replicas[index].task_name) if self._folder else b""
 
     def read_gpus(self, now_s: float) -> "Mapping[str, GpuFigures]":
-        """Return the newest readings of the replicas' GPUs from the file that the server writes."""
-        if self._folder is None or not any(replica.gpus for replica in self._replicas):
+        own = {uuid for replica in self._replicas for uuid in replica.gpus}
+        if not (self._folder and (own or self.gpu_file)):
             return {}
         from trainshed.engines.supervise.record import gpu_file  # noqa: PLC0415 - few have GPUs
 
-        return gpu_file.read_own_gpus(self._folder, self._replicas, now_s)
+        path = self.gpu_file or gpu_file.locate_gpu_file(self._folder, is_on_cluster=False)
+        return gpu_file.read_own_gpus(path, own, now_s)
 
     def find_program_pid(self, index: int) -> int:
         """Return the pid of a living replica's program, below the processes that isolate it."""

@@ -7,6 +7,7 @@ warden.pyz attempt FOLDER [CLAIM]
 warden.pyz next FOLDER
 warden.pyz task --first N --rank-variable NAME [--dial-s SECONDS]
 warden.pyz prepare
+warden.pyz gpus FILE
 """
 
 import os
@@ -20,6 +21,7 @@ _USAGE: Final = 2
 #: Lengths of the arguments that run an attempt: the word, a folder, and perhaps a claim.
 _ATTEMPT_LENGTHS: Final = (2, 3)
 _NEXT_LENGTH: Final = 2
+_GPUS_LENGTH: Final = 2
 _STATUS_MAX: Final = 255
 #: The umask of a launcher: only its user can read its files.
 _PRIVATE: Final = 0o077
@@ -38,8 +40,14 @@ def main(argv: Sequence[str]) -> int:
         from trainshed.engines.warden import prepare  # noqa: PLC0415 - other programs need no packages
 
         return prepare.main()
+    if len(argv) == _GPUS_LENGTH and argv[0] == "gpus":
+        from trainshed.engines.warden import gpu_helper  # noqa: PLC0415 - other programs read no GPUs
+
+        return gpu_helper.main(argv[1])
     program = argv[0] if argv else "none"
-    return _refuse(f"the first argument must be attempt, next, task or prepare, got {program}")
+    return _refuse(
+        f"the first argument must be attempt, next, task, prepare or gpus, got {program}"
+    )
 
 
 def _run_attempt(folder: str, claim: str | None = None) -> int:

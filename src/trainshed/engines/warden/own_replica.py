@@ -45,6 +45,18 @@ def _make_remote(context: RemoteContext) -> "tuple[Gang, Ending]":
     return teardown.make(context)
 
 
+def _watch_gpus(context: RemoteContext) -> str:
+    """Start the helper that reads the GPUs of the replica; return the file that it writes."""
+    rule = context.spec.remote
+    if rule is None or not rule.has_gpus(0):
+        return ""
+    from trainshed.engines.warden import gpu_helper  # noqa: PLC0415 - few replicas have GPUs
+
+    return gpu_helper.start_helper(
+        context.loop, context.children, context.descriptors, context.spec.mark, context.folder
+    )
+
+
 def _read_python(answer: Mapping[str, Any]) -> NodePython:
     """Read the answer of the preparer (``prepare``); empty: the job has no packages."""
     if not answer:
@@ -75,4 +87,4 @@ def _choose_ports(marks: ReplicaMarks) -> tuple[int, int]:
         reservation.release()
 
 
-FUNCTIONS: Final = LauncherFunctions(_make_remote, complete)
+FUNCTIONS: Final = LauncherFunctions(_make_remote, complete, _watch_gpus)

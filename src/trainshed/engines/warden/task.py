@@ -17,6 +17,7 @@ def compose_task(spec: AttemptSpec, rule: RemoteRule, index: int, folder: str) -
         "folder": folder if rule.has_shared_folder else "",
         # whether the warden is the first process of its replica's container
         "in_container": rule.has_wardens and not rule.steps,
+        "has_gpus": rule.has_gpus(index),
         "ports": [len(marks.ports), int(marks.rendezvous > 0)],
         "keeps": list(rule.keeps),
         "unset": list(rule.unset),

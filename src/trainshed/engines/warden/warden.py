@@ -264,6 +264,16 @@ class _Warden:
             os.umask(_SHARED_WITH_GROUP)
         self._ports.release()
         self._replicas.start((replica,), self._folder)
+        if self._task["has_gpus"]:
+            self._start_gpu_helper(self._replicas)
+
+    def _start_gpu_helper(self, replicas: Replicas) -> None:
+        from trainshed.engines.warden import gpu_helper  # noqa: PLC0415 - few replicas have GPUs
+
+        mark = f"{self._task['uid']}/{self._task['attempt']}"
+        replicas.gpu_file = gpu_helper.start_helper(
+            self._loop, self._children, self._descriptors, mark, self._folder
+        )
 
     def _complete(self, replica: ReplicaSpec) -> ReplicaSpec:
         """Add the variables, the interpreter and the packages of this node."""
@@ -306,7 +316,8 @@ class _Warden:
             has_changed = progress_ns != self._sent_ns
             self._sent_ns = progress_ns
             report = self._replicas.read_report(0) if has_changed else None
-            beat = Beat(self._replicas.usage(0), progress_ns, report)
+            gpus = self._replicas.read_gpus(time.time())
+            beat = Beat(self._replicas.usage(0), progress_ns, report, gpus)
         self._channel.say(compose_beat(beat))
 
     def _progress_ns(self) -> int | None:

@@ -10,11 +10,10 @@ a stranger's.  Standard library only, and Python 3.9: wardens import this module
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple, Optional
 
 from trainshed.engines.supervise.record.folder import AttemptFolder, read_file, write_json
-from trainshed.engines.supervise.record.spec import ReplicaSpec
 from trainshed.files.beneath import PathBeneath
 
 NAME: Final = "node_gpus.json"
@@ -120,14 +119,11 @@ def parse_gpus(document: Any) -> dict[str, GpuFigures]:
     }
 
 
-def read_own_gpus(
-    folder: AttemptFolder, replicas: Sequence[ReplicaSpec], now_s: float
-) -> dict[str, GpuFigures]:
-    """Read the fresh figures of the GPUs that an attempt on the server's machine has."""
-    own = {uuid for replica in replicas for uuid in replica.gpus}
-    report = read_gpu_file(locate_gpu_file(folder, is_on_cluster=False), now_s)
+def read_own_gpus(path: str, own: Collection[str], now_s: float) -> dict[str, GpuFigures]:
+    """Read the fresh figures of the GPUs with these UUIDs; none: of all GPUs in the file."""
+    report = read_gpu_file(path, now_s)
     gpus = {} if report is None else report.gpus
-    return {uuid: figures for uuid, figures in gpus.items() if uuid in own}
+    return {uuid: figures for uuid, figures in gpus.items() if not own or uuid in own}
 
 
 def _check_figure(row: Mapping[str, Any], name: str) -> Optional[float]:

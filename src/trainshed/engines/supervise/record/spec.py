@@ -140,6 +140,8 @@ class RemoteRule(NamedTuple):
     attempt.  0: any free port, and a new secret."""
     drops: tuple[str, ...] = SLURM_VARIABLES
     """Prefixes of the variables of a node that its programs never get."""
+    gpus: tuple[int, ...] = ()
+    """The number of GPUs of each replica, in the order of the plan."""
     has_shared_folder: bool = True
     """Whether wardens can write to the attempt's folder; otherwise only the launcher can."""
 
@@ -147,6 +149,10 @@ class RemoteRule(NamedTuple):
     def has_wardens(self) -> bool:
         """Whether wardens run the replicas, not the launcher."""
         return bool(self.steps or self.port)
+
+    def has_gpus(self, index: int) -> bool:
+        """Return whether the replica with this index has GPUs."""
+        return index < len(self.gpus) and self.gpus[index] > 0
 
 
 class AttemptSpec(NamedTuple):
