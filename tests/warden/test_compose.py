@@ -142,6 +142,7 @@ def test_a_plan_with_steps_says_what_it_said_before():
     new = {"ends_why": "", "port": 0, "drops": list(SLURM_VARIABLES), "has_shared_folder": True,
            "gpus": []}  # fmt: skip
     document = encode(earlier)
+    assert document.pop("usage_s") == 0.0
     assert [replica.pop("gpus") for replica in document["replicas"]] == [[], []]
     assert {name: document["remote"].pop(name) for name in new} == new
     assert document == json.loads(EARLIER_PLAN.read_text())

@@ -31,9 +31,10 @@ from trainshed.engines.isolation.mount_steps import (
     check,
     perform,
 )
-from trainshed.engines.isolation.view import NO_FOLDERS, PrivateFolders
+from trainshed.engines.isolation.view import NO_FOLDERS, PrivateFolders, ReplicaView
 from trainshed.engines.processes.tree import read
 from trainshed.engines.supervise import private_root
+from trainshed.engines.supervise.record.folder import AttemptFolder
 
 HOSTS: Final = "/etc/hosts"
 RESOLVER: Final = "/etc/resolv.conf"
@@ -47,6 +48,23 @@ _CAP_SYS_ADMIN: Final = 21
 _ROOT: Final = "root:x:0:0::/:/bin/sh"
 _STDERR: Final = 2
 _READABLE: Final = 0o644
+
+
+def compose_private(view: ReplicaView, folder: AttemptFolder) -> PrivateFolders:
+    """Return the private folders and files of a replica; write the files if they do not exist."""
+    user = view.uid and (view.uid, view.gid or view.uid)
+    home = HOME if HOME in (target for _, target in view.folders) else folder.work
+    if user and not os.path.exists(folder.passwd):
+        write_passwd(folder.passwd, *user, home)
+    has_profile = bool(view.folders) and (
+        os.path.exists(folder.profile) or write_profile(folder.profile)
+    )
+    return PrivateFolders(
+        root=folder.root if view.folders else "",
+        folders=view.folders,
+        passwd=folder.passwd if user else None,
+        profile=folder.profile if has_profile else None,
+    )
 
 
 def write_hosts(path: str, names: Iterable[Sequence[str]]) -> None:

@@ -15,7 +15,7 @@ from trainshed.engines.isolation.enter import (
     list_wrappers,
     signal_in,
 )
-from trainshed.engines.isolation.view import NO_FOLDERS, Mounts, PrivateFolders, ReplicaView
+from trainshed.engines.isolation.view import NO_FOLDERS, Mounts, ReplicaView
 from trainshed.engines.processes import tree
 from trainshed.engines.supervise.end_words import (
     describe_end,
@@ -357,7 +357,11 @@ class Replicas(Gang):
             from trainshed.engines.isolation import mounts  # noqa: PLC0415 - few replicas need it
 
             mounts.write_hosts(folder.hosts, replica.hosts)
-        private = _private_folders(replica.isolation, folder)
+        private = NO_FOLDERS
+        if replica.isolation is not None:
+            from trainshed.engines.isolation import mounts  # noqa: PLC0415 - few replicas need it
+
+            private = mounts.compose_private(replica.isolation, folder)
         if self._network is not None:
             private = private._replace(resolver=folder.resolver)
         mounted = Mounts(folder.hosts if replica.hosts else None, replica.binds, private)
@@ -422,27 +426,6 @@ class Replicas(Gang):
             # only one call for all replicas that end together
             self._looks_for_orphans = True
             self._loop.after(0.0, self._terminate_orphans)
-
-
-def _private_folders(view: ReplicaView | None, folder: AttemptFolder) -> PrivateFolders:
-    """Return the private folders and files of a replica; write the files if they do not exist."""
-    if view is None:
-        return NO_FOLDERS
-    from trainshed.engines.isolation import mounts  # noqa: PLC0415 - few replicas need it
-
-    user = view.uid and (view.uid, view.gid or view.uid)
-    home = mounts.HOME if mounts.HOME in (target for _, target in view.folders) else folder.work
-    if user and not os.path.exists(folder.passwd):
-        mounts.write_passwd(folder.passwd, *user, home)
-    has_profile = bool(view.folders) and (
-        os.path.exists(folder.profile) or mounts.write_profile(folder.profile)
-    )
-    return PrivateFolders(
-        root=folder.root if view.folders else "",
-        folders=view.folders,
-        passwd=folder.passwd if user else None,
-        profile=folder.profile if has_profile else None,
-    )
 
 
 def task_names(replicas: Sequence[ReplicaSpec]) -> tuple[str, ...]:

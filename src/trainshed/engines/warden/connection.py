@@ -55,7 +55,7 @@ class WardenConnection:
         ``now_s`` is the present time of a monotonic clock.
         """
         self.usage = beat.usage
-        self.report = self.report if beat.report is None else beat.report
+        self.report = beat.report or self.report
         self._gpus, self._gpus_at_s = beat.gpus, now_s
         if beat.progress_ns is None or beat.progress_ns == self.beat_ns:
             return False

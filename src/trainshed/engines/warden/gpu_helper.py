@@ -65,14 +65,15 @@ def _watch(path: str) -> None:
     driver = Driver()
     gpus = select_visible(driver.list_gpus(), os.environ.get(VISIBLE))
     means = {gpu.uuid: GpuMeans() for gpu in gpus}
+    due_s = time.monotonic()
     while means:
-        until_s = time.monotonic() + EVERY_S
-        while time.monotonic() < until_s:
-            for gpu in gpus:
-                means[gpu.uuid].add(driver.read_figures(gpu), time.monotonic())
-            time.sleep(_READ_S)
-        figures = {uuid: mean.take() for uuid, mean in means.items()}
-        write_gpu_file(path, time.time(), figures)
+        for gpu in gpus:
+            means[gpu.uuid].add(driver.read_figures(gpu), time.monotonic())
+        if time.monotonic() >= due_s:
+            due_s += EVERY_S
+            figures = {uuid: mean.take() for uuid, mean in means.items()}
+            write_gpu_file(path, time.time(), figures)
+        time.sleep(_READ_S)
 
 
 def _ignore(*_: object) -> None:

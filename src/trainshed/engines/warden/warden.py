@@ -313,9 +313,8 @@ class _Warden:
         beat = Beat()
         if self._replicas is not None and self._replicas.living:
             progress_ns = self._progress_ns()
-            has_changed = progress_ns != self._sent_ns
+            report = None if progress_ns == self._sent_ns else self._replicas.read_report(0)
             self._sent_ns = progress_ns
-            report = self._replicas.read_report(0) if has_changed else None
             gpus = self._replicas.read_gpus(time.time())
             beat = Beat(self._replicas.usage(0), progress_ns, report, gpus)
         self._channel.say(compose_beat(beat))
