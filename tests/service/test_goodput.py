@@ -1,11 +1,15 @@
 """The goodput of a job as the API answers it, from the events that the store has."""
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 
 from service.submitting import PROJECT
-from store.builders import SERVER, add, go
+from store.builders import SERVER, add, add_study, advance, go, new_trials
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
+from trainshed.model.event_kinds import GOODPUT
 from trainshed.model.job import Accelerator, JobSpec, ReplicaGroup
 from trainshed.model.refusals import Refusal
 from trainshed.model.resources import Seat
@@ -14,10 +18,13 @@ from trainshed.model.status import JobState
 from trainshed.model.step_times import StepTimes
 from trainshed.model.usage import GpuUsage, UsageLine
 from trainshed.planning.attempt_steps import STEPS_MADE, read_steps_made, steps_made
+from trainshed.planning.prices import OwnPrices
+from trainshed.service.costs.accounting import Accounting
 from trainshed.service.costs.prices import Prices
-from trainshed.service.goodput.facts import list_attempt_times
+from trainshed.service.goodput.facts import goodput_facts, list_attempt_times
 from trainshed.service.goodput.reader import GoodputReader
 from trainshed.service.jobs.story import Stories
+from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.records.steps import NewEvent, StoredEvent
 from trainshed.testing.fake_engine import FakeEngine
 
@@ -44,19 +51,24 @@ def ended(store, machine_type="n1-standard-8", *, steps_last=None):
     """A job that held its machine; its last event has steps that took half of the time."""
     job_spec = spec(machine_type)
     record = add(store, project=PROJECT, spec=job_spec, expanded=job_spec)
+    run(store, record.uid, steps_last=steps_last)
+    return record
+
+
+def run(store, uid, *, steps_last=None):
+    """Give a job its machine, and end it."""
     seats = (Seat(role=Role.PRIMARY, index=0, node="n1"),)
     placed = NewEvent(kind="PLACED", message="Placed.")
-    go(store, record.uid, JobState.PREPARING, seats=seats, owner=SERVER, events=(placed,))
-    go(store, record.uid, JobState.RUNNING, events=(NewEvent(kind="RUNNING", message="Runs."),))
-    data = {} if steps_last is None else steps_made(steps_last(store.events(record.uid))).data
+    go(store, uid, JobState.PREPARING, seats=seats, owner=SERVER, events=(placed,))
+    go(store, uid, JobState.RUNNING, events=(NewEvent(kind="RUNNING", message="Runs."),))
+    data = {} if steps_last is None else steps_made(steps_last(store.events(uid))).data
     event = NewEvent(kind="SUCCEEDED", message="Done.", data=data)
-    go(store, record.uid, JobState.SUCCEEDED, events=(event,))
-    return record
+    go(store, uid, JobState.SUCCEEDED, events=(event,))
 
 
 def from_begin(events):
     """Steps from the moment of the placement on."""
-    begin_s = events[1].stamp_ns / 1e9
+    begin_s = next(event.stamp_ns for event in events if event.kind == "PLACED") / 1e9
     return StepTimes(
         steps=9, first_at=begin_s, last_at=begin_s + 1e6, first_step=3, last_step=12, numbered=9
     )
@@ -71,7 +83,7 @@ def test_a_job_is_answered_with_its_attempts_and_its_cost(store, reader):
     assert answer.seconds["held"] == pytest.approx(sum(attempt.seconds.values()))
     assert answer.gpu_seconds["held"] == pytest.approx(2 * answer.seconds["held"])
     assert answer.cost["currency"] == "USD"
-    assert answer.cost["parts"].keys() == attempt.seconds.keys()
+    assert answer.cost["parts"].keys() == {"productive"}
     assert answer.message.startswith("Goodput 100.0 % of")
     assert "; cost " in answer.message
 
@@ -91,9 +103,10 @@ def test_energy_is_the_sum_of_what_was_measured(store, reader, engine):
     record = ended(store)
     assert reader.goodput(PROJECT, record.job.job_id).energy_j is None
     gpus = {"GPU-1": GpuUsage(energy_j=900.0), "GPU-2": GpuUsage(), "GPU-3": GpuUsage(energy_j=9)}
-    lines = [UsageLine(at=1.0, s=60.0, gpus=gpus)] * 2
-    engine.usage = {AttemptKey(record.uid, 1): lines}
-    assert reader.goodput(PROJECT, record.job.job_id).energy_j == 1818
+    (attempt,) = reader.goodput(PROJECT, record.job.job_id).attempts
+    held_s = attempt.ended - attempt.placed
+    engine.usage = {AttemptKey(record.uid, 1): [UsageLine(at=attempt.ended, s=held_s, gpus=gpus)]}
+    assert reader.goodput(PROJECT, record.job.job_id).energy_j == pytest.approx(909, rel=0.01)
 
 
 def test_a_job_that_waits_has_no_goodput_yet(store, reader):
@@ -153,3 +166,53 @@ def test_steps_of_other_releases_are_read_as_far_as_they_are_known():
     assert (made.first_s, made.last_step) == (1.0, None)
     assert steps_made(StepTimes(steps=0)) is None
     assert steps_made(None) is None
+
+
+@pytest.fixture
+def accounting(store, engine):
+    return Accounting(
+        store=store,
+        engines=Engines.from_engine(engine),
+        prices=Prices(),
+        read_times=partial(goodput_facts, store),
+        leads=lambda: True,
+        turns=CpuBudget(share=1, work_clock=lambda: 0.0),
+    )
+
+
+def test_a_job_gets_its_goodput_as_an_event_once(store, reader, accounting):
+    record = ended(store, steps_last=from_begin)
+    for _ in range(2):
+        accounting.account()
+    (event,) = store.events_of_kind(record.uid, GOODPUT, limit=9)
+    answer = reader.goodput(PROJECT, record.job.job_id)
+    assert event.message == answer.message
+    assert event.data["cost"] == answer.cost
+    assert reader.stories.explain(PROJECT, record.job.job_id).goodput == answer.message
+
+
+def test_the_price_of_an_ended_job_is_that_of_its_end(store, reader, accounting):
+    record = ended(store)
+    accounting.account()
+    dear = OwnPrices(source="own", currency="EUR", per_hour={"n1-standard-8": 1e6})
+    later = replace(reader, prices=Prices(own=lambda: dear))
+    assert later.goodput(PROJECT, record.job.job_id).cost["currency"] == "USD"
+
+
+def test_a_job_that_never_ran_gets_no_event(store, accounting):
+    record = add(store, project=PROJECT)
+    go(store, record.uid, JobState.CANCELLED)
+    accounting.account()
+    assert not store.events_of_kind(record.uid, GOODPUT, limit=9)
+
+
+def test_a_study_adds_up_its_trials(store, reader):
+    record = add_study(store, project=PROJECT)
+    trials = advance(store, record.uid, new_trials=new_trials(1, 2))
+    assert reader.goodput(PROJECT, record.job.job_id).goodput is None
+    for trial in trials:
+        run(store, trial.job_uid, steps_last=from_begin)
+    answer = reader.goodput(PROJECT, record.job.job_id)
+    assert (answer.goodput, answer.attempts) == (1.0, [])
+    assert answer.message.startswith("Goodput 100.0 % of the time of 2 trials")
+    assert answer.gpu_seconds["held"] == pytest.approx(2 * answer.seconds["held"])

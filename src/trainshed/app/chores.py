@@ -118,12 +118,13 @@ def make_accounting(
     def make() -> Callable[[], None]:
         from trainshed.service.costs.accounting import Accounting  # noqa: PLC0415
         from trainshed.service.goodput.facts import goodput_facts  # noqa: PLC0415
+        from trainshed.service.goodput.live_steps import live_steps  # noqa: PLC0415
 
         return Accounting(
             store=store,
             engines=engines,
             prices=prices,
-            read_times=partial(goodput_facts, store),
+            read_times=partial(goodput_facts, store, read_steps=live_steps(store, engines)),
             leads=leads,
             turns=CpuBudget(share=_LEARN_SHARE),
         ).account

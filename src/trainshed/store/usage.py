@@ -16,7 +16,9 @@ from trainshed.store import codec
 from trainshed.store.bulk import add_rows, given
 from trainshed.store.database import Database
 from trainshed.store.records.jobs import JobRecord
+from trainshed.store.records.steps import NewEvent
 from trainshed.store.records.usage import UsageRow, UsageSum
+from trainshed.store.story import add_event
 from trainshed.store.tables import ATTEMPT_USAGE, GPU_DAYS, JOBS, MARKS
 from trainshed.store.writer import Transaction
 
@@ -99,9 +101,13 @@ class StoredUsage:
         return newest
 
     def write_usage(
-        self, job: JobRecord | None, rows: Sequence[UsageRow], mark: int | None = None
+        self,
+        job: JobRecord | None,
+        rows: Sequence[UsageRow],
+        mark: int | None = None,
+        event: NewEvent | None = None,
     ) -> None:
-        """Replace all rows of a job, and note that jobs up to ``mark`` were read.
+        """Replace all rows of a job, add an event, and note that jobs up to ``mark`` were read.
 
         Without a job only the mark is noted.
         """
@@ -110,6 +116,8 @@ class StoredUsage:
             if job is not None:
                 tx.connection.execute(_DROP, {"of_uid": job.uid})
                 add_rows(tx, ATTEMPT_USAGE, [_values(job, row, tx.now_ns) for row in rows])
+                if event is not None:
+                    add_event(tx, job.uid, event)
             if mark is not None:
                 tx.connection.execute(_SET_MARK, {"name": USAGE_MARK, "value": mark})
 

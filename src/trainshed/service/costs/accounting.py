@@ -5,26 +5,29 @@ and its usage and replaced whole, so that repeating it changes nothing and a kil
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from trainshed.engines.capabilities import SupportsUsage
 from trainshed.engines.several import Engines
-from trainshed.model.attempt import AttemptKey
-from trainshed.model.usage import UsageLine
-from trainshed.planning.goodput import JobTimes
-from trainshed.planning.usage_days import Measurement, today
+from trainshed.model.event_kinds import GOODPUT
+from trainshed.planning.goodput import JobTimes, job_goodput
+from trainshed.planning.usage_days import today
+from trainshed.service.costs.job_use import read_job_use, sum_cost
 from trainshed.service.costs.prices import Prices
-from trainshed.service.costs.usage_rows import group_machines, measure_gpus, usage_rows
+from trainshed.service.goodput.words import end_event
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
+from trainshed.store.records.steps import NewEvent
+from trainshed.store.records.usage import UsageRow
 
 #: The most jobs that one turn reads; it can process fewer.
 _AT_ONCE: Final = 25
 #: Seconds after which the rows of a job that holds machines are written again.
 REFRESH_S: Final = 300.0
+#: A job that ended longer ago gets no event with its goodput.
+EVENT_S_MAX: Final = 86_400.0
 #: Days for which rows are stored.
 DAYS_MAX: Final = 1100
 
@@ -80,29 +83,22 @@ class Accounting:
             self.store.write_usage(None, (), mark)
             return
         times = self.read_times(record)
-        spec = self.store.expanded(uid)
-        machines = group_machines(spec, self.store.demand(uid))
-        gpus = sum(group.gpus for group in machines.values())
-        measured = self._measure(uid, times, gpus) if gpus else {}
-        now_s = self.store.now().timestamp()
-        rows = usage_rows(times, now_s, machines, self.prices.list_for_job(spec), measured)
-        self.store.write_usage(record, rows, mark)
+        rows = read_job_use(self.store, self.engines, self.prices, record, times)
+        event = None if mark is None else self._end_event(uid, times, rows)
+        self.store.write_usage(record, rows, mark, event)
 
-    def _measure(self, uid: int, times: JobTimes, gpus: int) -> Mapping[int, Sequence[Measurement]]:
-        skew_s = self.store.clock_skew_s()
-        keys = {attempt.attempt: AttemptKey(uid, attempt.attempt) for attempt in times.attempts}
-        return {
-            attempt: measure_gpus(self._read_lines(key), gpus, skew_s)
-            for attempt, key in keys.items()
-        }
+    def _end_event(self, uid: int, times: JobTimes, rows: Sequence[UsageRow]) -> NewEvent | None:
+        """Return the event with the goodput of a job that has just ended; None: it has one.
 
-    def _read_lines(self, key: AttemptKey) -> Sequence[UsageLine]:
-        """Return the usage of an attempt; empty if it cannot be read now."""
-        try:
-            engine = self.engines.get_by_attempt(key)
-            return engine.read_usage(key) if isinstance(engine, SupportsUsage) else ()
-        except OSError:
-            return ()
+        None also for a job that never had machines, or ended before this release was started.
+        """
+        is_new = times.ended_s is not None and times.ended_s > self._now_s() - EVENT_S_MAX
+        if not (is_new and times.attempts) or self.store.events_of_kind(uid, GOODPUT, limit=1):
+            return None
+        return end_event(job_goodput(times, self._now_s()), sum_cost(rows))
+
+    def _now_s(self) -> float:
+        return self.store.now().timestamp()
 
     def _drop_old(self) -> None:
         day = today(self.store.now())

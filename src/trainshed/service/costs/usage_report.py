@@ -9,8 +9,9 @@ from datetime import date
 from typing import Final
 
 from trainshed.model.refusals import Code, Refusal
-from trainshed.planning.job_cost import JobCost, sum_costs
+from trainshed.planning.job_cost import sum_costs
 from trainshed.planning.usage_days import day_number, day_text, today
+from trainshed.service.costs.job_use import cost_of_use
 from trainshed.service.costs.usage_answers import FleetUse, MachineUse, UsageReport
 from trainshed.store.opening import Store
 from trainshed.store.records.usage import UsageSum
@@ -20,7 +21,6 @@ from trainshed.store.usage import KEYS
 DAYS_DEFAULT: Final = 30
 #: The most rows of a report.
 ROWS_MAX: Final = 5_000
-_HOUR_S: Final = 3600.0
 _AGO: Final = re.compile(r"(\d{1,4})d")
 _DAY_FORM: Final = "a day such as 2026-11-01, today, yesterday, or 7d for the day 7 days ago (UTC)"
 
@@ -119,7 +119,7 @@ def _order(by: str, rows: Sequence[MachineUse]) -> Sequence[MachineUse]:
 
 def _machine_use(key: str, sums: Sequence[UsageSum], jobs: int) -> MachineUse:
     joules = [usage.energy_j for usage in sums if usage.energy_j is not None]
-    costs = [cost.document for cost in sum_costs(map(_cost, sums))]
+    costs = [cost.document for cost in sum_costs(map(cost_of_use, sums))]
     return MachineUse(
         key=key,
         jobs=jobs,
@@ -137,18 +137,3 @@ def _add_seconds(parts: Iterable[tuple[Mapping[str, float], float]]) -> Mapping[
         for use, used_s in seconds.items() if count else ():
             total[use] += count * used_s
     return dict(total)
-
-
-def _cost(usage: UsageSum) -> JobCost:
-    if usage.hour_price is None:
-        lacking = (f"no price of {usage.machine_type} is known",)
-        return JobCost(amount=None, currency=None, is_at_least=True, lacking=lacking, parts={})
-    parts = {use: usage.hour_price * used_s / _HOUR_S for use, used_s in usage.seconds.items()}
-    return JobCost(
-        amount=sum(parts.values()),
-        currency=usage.currency,
-        is_at_least=False,
-        parts=parts,
-        source=usage.price_source,
-        date=usage.price_date,
-    )

@@ -1,15 +1,10 @@
 """Computes the goodput of a job, with its cost and the energy of its GPUs, for the API."""
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainshed.engines.capabilities import SupportsSteps, SupportsUsage
 from trainshed.engines.several import Engines
-from trainshed.model.attempt import AttemptKey
-from trainshed.model.roles import Role
-from trainshed.model.step_times import StepTimes
 from trainshed.planning.goodput import (
     AttemptTimes,
     Goodput,
@@ -20,15 +15,16 @@ from trainshed.planning.goodput import (
     job_goodput,
     study_goodput,
 )
-from trainshed.planning.job_cost import JobCost, split_cost, sum_costs
-from trainshed.planning.prices import machines_of
+from trainshed.service.costs.job_use import read_job_use, sum_cost
 from trainshed.service.costs.prices import Prices
 from trainshed.service.goodput.answers import AttemptGoodput, JobGoodput
 from trainshed.service.goodput.facts import goodput_facts
-from trainshed.service.goodput.words import goodput_sentence
+from trainshed.service.goodput.live_steps import live_steps
+from trainshed.service.goodput.words import goodput_sentence, study_sentence
 from trainshed.service.jobs.story import Stories
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
+from trainshed.store.records.usage import UsageRow
 
 #: The most trials of a study whose times are read, the newest.
 TRIALS_MAX: Final = 1_000
@@ -41,7 +37,6 @@ class GoodputReader:
     stories: Stories
     engines: Engines
     prices: Prices
-    clock: Callable[[], float] = time.time
 
     def goodput(self, project: str, job_id: str) -> JobGoodput:
         """Return the goodput of a job until now, or until its end.  Raises Refusal."""
@@ -53,10 +48,15 @@ class GoodputReader:
 
     def _answer(self, record: JobRecord, jobs: Sequence[JobRecord]) -> JobGoodput:
         """Compose the answer; ``jobs`` are the job itself, or the trials of a study."""
-        store, now_s = self.stories.store, self.clock()
-        times = [goodput_facts(store, job, self._read_steps) for job in jobs]
-        total, ratio = _sum_up(times, now_s, is_study=record.job.spec.is_study)
-        cost = self._cost(jobs, times, now_s)
+        store = self.stories.store
+        now_s = store.now().timestamp()
+        read_steps = live_steps(store, self.engines)
+        times = [goodput_facts(store, job, read_steps) for job in jobs]
+        is_study = record.job.spec.is_study
+        total, ratio = _sum_up(times, now_s, is_study=is_study)
+        pairs = zip(jobs, times, strict=True)
+        used = [row for job, job_times in pairs for row in self._use(job, job_times)]
+        cost = sum_cost(used)
         return JobGoodput(
             job=record.job.job_id,
             state=record.job.status.state,
@@ -66,57 +66,28 @@ class GoodputReader:
             ettr=ratio.ettr,
             program=_program_goodput(store, record.uid),
             seconds=total.seconds,
-            attempts=[] if record.job.spec.is_study else _list_attempts(times[0], now_s),
+            attempts=[] if is_study else _list_attempts(times[0], now_s),
             gpu_seconds=add_goodputs(gpu_seconds(one, now_s) for one in times).seconds,
-            energy_j=self._energy_j(jobs, times),
+            energy_j=_sum_energy(used),
             cost=None if cost is None else cost.document,
-            message=goodput_sentence(ratio, cost),
+            message=study_sentence(ratio, len(jobs), cost)
+            if is_study
+            else goodput_sentence(ratio, cost),
         )
 
-    def _cost(
-        self, jobs: Sequence[JobRecord], times: Sequence[JobTimes], now_s: float
-    ) -> JobCost | None:
-        """Return what the machines have cost; None for two currencies, which are not added."""
-        costs = []
-        for job, one in zip(jobs, times, strict=True):
-            spec = self.stories.store.expanded(job.uid)
-            held = job_goodput(one, now_s).held_seconds
-            costs.append(split_cost(machines_of(spec), self.prices.list_for_job(spec), held))
-        sums = sum_costs(costs)
-        return sums[0] if len(sums) == 1 else None
+    def _use(self, record: JobRecord, times: JobTimes) -> Sequence[UsageRow]:
+        """Return what a job used; of a job that has ended, what is stored, at the price of then."""
+        store = self.stories.store
+        stored = store.usage_rows(record.uid) if times.ended_s is not None else ()
+        if stored and all(row.end_ns is not None for row in stored):
+            return stored
+        return read_job_use(store, self.engines, self.prices, record, times)
 
-    def _read_steps(self, key: AttemptKey) -> StepTimes | None:
-        """Read the steps of a living attempt's primary; None if its engine cannot."""
-        engine = self.engines.get_by_attempt(key)
-        rows = self.stories.store.replicas(key.uid, key.attempt)
-        task = next((row.task_name for row in rows if row.role == Role.PRIMARY.value), None)
-        if task is None or not isinstance(engine, SupportsSteps):
-            return None
-        return engine.read_steps(key, task)
 
-    def _energy_j(self, jobs: Sequence[JobRecord], times: Sequence[JobTimes]) -> float | None:
-        """Return the measured energy of all GPUs; None: nothing was measured."""
-        joules = [
-            value
-            for job, one in zip(jobs, times, strict=True)
-            for attempt in one.attempts
-            if attempt.gpus
-            for value in self._list_joules(AttemptKey(job.uid, attempt.attempt))
-        ]
-        return sum(joules) if joules else None
-
-    def _list_joules(self, key: AttemptKey) -> Iterator[float]:
-        engine = self.engines.get_by_attempt(key)
-        if not isinstance(engine, SupportsUsage):
-            return
-        try:
-            lines = engine.read_usage(key)
-        except OSError:
-            return
-        for line in lines:
-            for gpu in line.gpus.values():
-                if gpu.energy_j is not None:
-                    yield gpu.energy_j
+def _sum_energy(rows: Iterable[UsageRow]) -> float | None:
+    """Return the measured joules of all GPUs; None: nothing was measured."""
+    joules = [row.energy_j for row in rows if row.energy_j is not None]
+    return sum(joules) if joules else None
 
 
 def _sum_up(times: Sequence[JobTimes], now_s: float, *, is_study: bool) -> tuple[Goodput, Goodput]:
