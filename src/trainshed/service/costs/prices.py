@@ -1,7 +1,7 @@
 """The prices of everything that the server shows in money: the owner's file, else the catalog."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -50,4 +50,5 @@ def _read_own(file: Path) -> OwnPrices:
         raise UsageFault(f"prices.file {file}: byte {error.start} is not UTF-8 text") from error
     if len(data) > _BYTES_MAX:
         raise UsageFault(f"prices.file {file} must have at most {_BYTES_MAX} bytes")
-    return own_prices(text, str(file))
+    # callers read the source, errors only the administrator
+    return replace(own_prices(text, str(file)), source=f"the server's {file.name}")
