@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from trainshed.engines.local.devices.history import GpuHistory
-from trainshed.engines.supervise.record.gpu_file import GpuFigures, find_energy
+from trainshed.engines.supervise.record.gpu_file import GpuFigures
 from trainshed.engines.supervise.record.gpu_means import GAP_S
 from trainshed.model.gpus import GpuSample
 
@@ -89,18 +89,3 @@ def test_figures_are_means_since_the_last_ones_and_ten_minutes_of_them_stay():
     for number in range(100):
         history.take_figures(float(number))
     assert len(history.recent) == 60
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "seconds", "energy"),
-    [
-        (100.0, 3100.0, 10.0, 3000.0),
-        (100.0, 100.0, 10.0, 0.0),
-        (3100.0, 100.0, 10.0, 0.0),  # the driver was loaded again
-        (100.0, 7e6, 10.0, 0.0),  # another counter
-        (None, 100.0, 10.0, 0.0),
-        (100.0, None, 10.0, 0.0),
-    ],
-)
-def test_a_counter_that_begins_again_is_no_energy(before, now, seconds, energy):
-    assert find_energy(before, now, seconds) == energy

@@ -285,6 +285,17 @@ def test_the_energy_of_all_lines_is_what_the_counter_counted():
     assert lines[-1].gpus["GPU-1"].use == Spread(0.1, pytest.approx(0.5), 0.9)
     (line,) = maker.add(sample(3610, gpus={"GPU-1": GpuFigures(energy_j=3.0)}), is_last=True)
     assert line.gpus["GPU-1"].energy_j is None, "the driver was loaded again"
+    (line,) = maker.add(sample(3620, gpus={"GPU-1": GpuFigures(energy_j=7e6)}), is_last=True)
+    assert line.gpus["GPU-1"].energy_j is None, "another counter took its place"
+
+
+def test_a_driver_that_nobody_read_for_an_hour_has_counted_on():
+    maker, joules = LineMaker(10.0, sample(0.0, gpus={"GPU-1": GpuFigures(energy_j=5e6)})), []
+    for second in range(10, 3610, 10):
+        counted = {"GPU-1": GpuFigures(energy_j=5e6 + 700 * second)} if second > 3590 else {}
+        lines = maker.add(sample(second, gpus=counted), is_last=second == 3600)
+        joules += [line.gpus["GPU-1"].energy_j for line in lines if line.gpus]
+    assert sum(filter(None, joules)) == 700 * 3600
 
 
 def test_a_gpu_that_is_lost_is_absent_from_then_on():

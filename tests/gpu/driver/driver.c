@@ -298,6 +298,13 @@ int nvmlDeviceGetPowerUsage(Device device, unsigned *milliwatts) {
     return OK;
 }
 
+int nvmlDeviceGetTotalEnergyConsumption(Device device, unsigned long long *millijoules) {
+    CHECK(device);
+    if (!says(GPU(device), "energy")) return UNSUPPORTED;
+    *millijoules = number_of(GPU(device), "energy");
+    return OK;
+}
+
 int nvmlDeviceGetTemperature(Device device, unsigned sensor, unsigned *degrees) {
     CHECK(device);
     *degrees = 40;

@@ -23,8 +23,6 @@ EVERY_S: Final = 10.0
 #: gone, and the GPUs count as not measured.
 FRESH_S: Final = 30.0
 
-#: A counter that grows faster than any GPU uses power has been replaced by another counter.
-_POWER_W_MAX: Final = 5e3
 _BYTES_MAX: Final = 1 << 16
 _GPUS_MAX: Final = 256
 _UUID_LENGTH_MAX: Final = 128
@@ -44,7 +42,7 @@ class GpuFigures(NamedTuple):
     """In degrees Celsius."""
     energy_j: Optional[float] = None
     """A counter in joules.  It begins again at 0 when the driver is loaded, or when the writer
-    starts if the driver has no counter (``find_energy``)."""
+    starts if the driver has no counter."""
 
 
 #: The largest believable value of each figure.
@@ -64,14 +62,6 @@ class GpuReport(NamedTuple):
     """The time of the readings, in seconds since 1970."""
     gpus: Mapping[str, GpuFigures]
     """By UUID."""
-
-
-def find_energy(before_j: Optional[float], now_j: Optional[float], seconds: float) -> float:
-    """Return the joules between two readings of a counter; 0 if it began again meanwhile."""
-    if before_j is None or now_j is None:
-        return 0.0
-    energy_j = now_j - before_j
-    return energy_j if 0 <= energy_j <= _POWER_W_MAX * max(seconds, EVERY_S) else 0.0
 
 
 def locate_gpu_file(folder: AttemptFolder, *, is_on_cluster: bool) -> str:

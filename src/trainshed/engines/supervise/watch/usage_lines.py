@@ -29,6 +29,10 @@ _LINE_S: Final = 60.0
 #: The number of samples that may be late or missing without a gap.
 _LATE_MAX: Final = 3
 _NS_PER_S: Final = 1_000_000_000
+#: No GPU uses as much: a counter of energy that grows faster has been replaced by another counter.
+_POWER_W_MAX: Final = 5e3
+#: The counter of a GPU changes at most so many seconds late (``gpu_file.FRESH_S``).
+_COUNTED_S: Final = 30.0
 
 
 class Samples(NamedTuple):
@@ -200,8 +204,10 @@ class LineMaker:
     def _add_energy(self, uuid: str, sums: _GpuSums, energy_j: float, now_s: float) -> None:
         before_s, before_j = self._energies_j.get(uuid, (now_s, energy_j))
         self._energies_j[uuid] = (now_s, energy_j)
-        if before_s < now_s <= before_s + self._gap_s and before_j <= energy_j:
-            sums.energy_j = (sums.energy_j or 0.0) + energy_j - before_j
+        elapsed_s, used_j = now_s - before_s, energy_j - before_j
+        bound_j = _POWER_W_MAX * max(elapsed_s, _COUNTED_S)
+        if elapsed_s > 0.0 and 0.0 <= used_j <= bound_j:  # counters count while no server reads
+            sums.energy_j = (sums.energy_j or 0.0) + used_j
 
 
 def _add(series: dict[str, _Sum], name: str, value: float, weight: float = 1.0) -> None:
