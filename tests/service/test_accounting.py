@@ -12,7 +12,7 @@ from trainshed.model import event_kinds as kinds
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.job import Accelerator, ReplicaGroup
 from trainshed.model.refusals import Refusal
-from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node
+from trainshed.model.resources import Demand, FleetPolicy, GroupDemand, JobDemand, Node
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.model.usage import GpuUsage, Spread, UsageLine
@@ -146,6 +146,18 @@ def test_idle_gpus_and_energy_are_those_of_the_samples(world):
     [row] = world.report(by="type").rows[:1]
     assert row.gpu_seconds == {"starting": 120.0, "idle": 120.0, "unknown": 240.0}
     assert row.energy_j == 100.0
+
+
+def test_a_job_on_nodes_that_emulate_holds_no_gpu(world):
+    nodes = [Node(name=name, policy=FleetPolicy.EMULATE) for name in ("n1", "n2")]
+    world.store.see_nodes("local", nodes)
+    uid = world.job(groups=(GPUS,))
+    world.run(uid)
+    world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
+    world.account()
+    [row] = world.report().rows
+    assert not row.gpu_seconds
+    assert row.vcpu_seconds == {"starting": 480.0, "unknown": 480.0}
 
 
 def test_a_running_job_is_written_again_at_intervals(world):

@@ -24,10 +24,13 @@ class MachineGroup:
     vcpus: float = 0.0
 
 
-def group_machines(spec: JobSpec, demand: JobDemand) -> Mapping[str, MachineGroup]:
+def group_machines(
+    spec: JobSpec, demand: JobDemand, *, has_gpus: bool = True
+) -> Mapping[str, MachineGroup]:
     """Return the machines of a job by type, with attached accelerators in the type's name.
 
-    ``spec`` is expanded.  Machines without a name are of the type ``unnamed``.
+    ``spec`` is expanded; machines without a name are of the type ``unnamed``.  ``has_gpus`` says
+    whether the nodes of the job have the GPUs of its demand.
     """
     each_by_role = {group.role: group.each for group in demand.groups}
     groups: dict[str, MachineGroup] = {}
@@ -35,7 +38,7 @@ def group_machines(spec: JobSpec, demand: JobDemand) -> Mapping[str, MachineGrou
         machines, each = paid_for(group), each_by_role.get(group.role, Demand())
         total = groups.setdefault(_type_name(machines), MachineGroup())
         total.machines.append(machines)
-        total.gpus += group.count * each.gpu_count
+        total.gpus += group.count * each.gpu_count * has_gpus
         total.vcpus += group.count * _vcpus(group, each)
     return groups
 

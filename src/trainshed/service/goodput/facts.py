@@ -12,6 +12,7 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.step_times import StepTimes
 from trainshed.planning.attempt_steps import read_steps_made, steps_made
 from trainshed.planning.goodput import AttemptTimes, JobTimes
+from trainshed.service.costs.held_gpus import count_held_gpus
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.steps import StoredEvent
@@ -32,7 +33,7 @@ def goodput_facts(
     The steps of an attempt that has not ended come from ``read_steps``.
     """
     demand = store.demand(record.uid)
-    gpus = sum(group.count * group.each.gpu_count for group in demand.groups)
+    gpus = count_held_gpus(store, record.uid, demand)
     vcpus = float(sum(group.count * group.each.vcpus for group in demand.groups))
     attempts = [
         replace(_add_steps(attempt, record, read_steps), gpus=gpus, vcpus=vcpus)
