@@ -9,6 +9,7 @@ import pytest
 
 from trainshed.app import application, chores
 from trainshed.app.application import build
+from trainshed.app.bucket_objects import user_of_bucket
 from trainshed.config import Settings
 from trainshed.engines.local import factory
 from trainshed.model.restarts import Budgets
@@ -107,8 +108,8 @@ class OfOneProject:
 
 def test_the_user_of_a_buckets_project_is_the_one_of_its_jobs():
     store = OfOneProject()
-    assert application._user_of(store, (1000, 1010), "far") == 1003
-    assert application._user_of(store, (1000, 1010), "of-no-project") is None
-    assert application._user_of(store, None, "far") is None
+    assert user_of_bucket(store, (1000, 1010), "far") == 1003
+    assert user_of_bucket(store, (1000, 1010), "of-no-project") is None
+    assert user_of_bucket(store, None, "far") is None
     with pytest.raises(PermissionError, match="no number left"):
-        application._user_of(store, (1000, 1002), "far")
+        user_of_bucket(store, (1000, 1002), "far")

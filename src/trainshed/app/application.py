@@ -4,12 +4,13 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
@@ -42,7 +43,7 @@ from trainshed.app.chores import (
     open_job_log,
 )
 from trainshed.app.gateway import make_gateway_listener, select_env
-from trainshed.app.telemetry import make_telemetry
+from trainshed.app.telemetry import make_progress, make_telemetry
 from trainshed.app.traces import Traces, make_traces, make_watch
 from trainshed.catalog.open import catalog_for
 from trainshed.config import Settings, load_environments
@@ -55,7 +56,6 @@ from trainshed.engines.capabilities import SupportsGpuStatus
 from trainshed.engines.several import Engines
 from trainshed.files.server_files import BACKUP_FILE
 from trainshed.model.faults import UsageFault
-from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.auth.access import Access
@@ -93,6 +93,9 @@ from trainshed.storage.uploads import Uploads
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store, open_store
 from trainshed.store.records.jobs import JobKind
+
+if TYPE_CHECKING:
+    from trainshed.service.figures.progress import ProgressReader
 
 #: Seconds from the start until the server loads the native API, after its first requests.
 NATIVE_S = 1.0
@@ -276,7 +279,10 @@ def build(
         gpus_now=nearest.gpus_now if isinstance(nearest, SupportsGpuStatus) else None,
         engines=engines,
     )
-    telemetry = make_telemetry(settings, store, counters, engines, nodes.gpus_now, leads)
+    read_progress = cache(partial(make_progress, store, engines, prices))
+    telemetry = make_telemetry(
+        settings, store, counters, engines, nodes.gpus_now, leads, read_progress
+    )
     attempts = AttemptService(store, engines)
     buckets = BucketService(store=store, has_folder=objects.buckets.has)
     streams = Streams(settings.streams_max)
@@ -299,6 +305,7 @@ def build(
             data_buckets=buckets_of(folder),
             prices=prices,
             metrics=telemetry.pages,
+            read_progress=read_progress,
         )
     )
     http = make_app(
@@ -402,14 +409,6 @@ def _make_native_timer(native: LazyApp, store: Store) -> threading.Timer:
     return timer
 
 
-def _predict_step_s(store: Store, prices: Prices, project: str, spec: JobSpec) -> float | None:
-    # needed only while jobs run
-    from trainshed.service.learning.submit_notes import predict_job_step_s  # noqa: PLC0415
-
-    catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
-    return predict_job_step_s(store, catalog, prices, project, spec)
-
-
 def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     store: Store,
     logs: LogService,
@@ -426,13 +425,13 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     dry_runs: DryRuns,
     pipelines: PipelineService,
     metrics: MetricsPages,
+    read_progress: Callable[[], "ProgressReader"],
     data_buckets: Buckets,
     prices: Prices,
 ) -> ASGIApp:
     # this import is slow; the server answers Google's clients before it has ended
     from trainshed.api.native.app import native_app  # noqa: PLC0415
     from trainshed.api.native.services import Native  # noqa: PLC0415
-    from trainshed.service.figures.progress import ProgressReader  # noqa: PLC0415
     from trainshed.service.figures.scalars import ScalarReader  # noqa: PLC0415
     from trainshed.service.figures.usage import UsageReader  # noqa: PLC0415
     from trainshed.service.goodput.reader import GoodputReader  # noqa: PLC0415
@@ -466,9 +465,7 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
         ),
         usage=usage,
         scalars=ScalarReader(usage, data_buckets),
-        progress=ProgressReader(
-            store, attempts.engines, prices, partial(_predict_step_s, store, prices)
-        ),
+        progress=read_progress(),
         goodput=GoodputReader(stories=stories, engines=attempts.engines, prices=prices),
     )
     return native_app(native, __version__)

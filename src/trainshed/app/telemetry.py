@@ -1,18 +1,26 @@
 """Makes the counters of a server and its pages of metrics."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainshed.api.metrics import MetricsPages
+from trainshed.catalog.open import catalog_for
 from trainshed.config import Settings
 from trainshed.engines.several import Engines
+from trainshed.model.job import JobSpec
+from trainshed.model.roles import Dialect
+from trainshed.service.costs.prices import Prices
 from trainshed.service.nodes.node_gpus import GpusNow
 from trainshed.service.telemetry.counters import Counters
 from trainshed.service.telemetry.job_page import JobsPage
 from trainshed.service.telemetry.server_page import HeldTime, MetricsPage, PageSources
 from trainshed.storage.buckets import buckets_of
 from trainshed.store.opening import Store
+
+if TYPE_CHECKING:
+    from trainshed.service.figures.progress import ProgressReader
 
 
 class ServerTelemetry(NamedTuple):
@@ -29,6 +37,7 @@ def make_telemetry(  # noqa: PLR0913, PLR0917 - what the pages describe
     engines: Engines,
     gpus_now: GpusNow | None,
     is_leading: Callable[[], bool],
+    read_progress: Callable[[], "ProgressReader"],
 ) -> ServerTelemetry:
     """Connect the pages to what they read; nothing is read yet."""
     sources = PageSources(
@@ -40,7 +49,8 @@ def make_telemetry(  # noqa: PLR0913, PLR0917 - what the pages describe
         disks=_disks(settings),
         database="postgresql" if (settings.database or "").startswith("postgresql") else "sqlite",
     )
-    page, jobs = MetricsPage(sources), JobsPage(store, settings.metrics.jobs_max)
+    page = MetricsPage(sources)
+    jobs = JobsPage(store, settings.metrics.jobs_max, lambda: read_progress().progress(None).rows)
     return ServerTelemetry(
         pages=MetricsPages(
             server=lambda is_open: page.text(is_open=is_open),
@@ -50,6 +60,21 @@ def make_telemetry(  # noqa: PLR0913, PLR0917 - what the pages describe
         ),
         count_held=HeldTime(sources).count,
     )
+
+
+def make_progress(store: Store, engines: Engines, prices: Prices) -> "ProgressReader":
+    """Return the reader of the progress of running jobs."""
+    # these imports are slow, and needed only for pages that show jobs
+    from trainshed.service.figures.progress import ProgressReader  # noqa: PLC0415
+
+    return ProgressReader(store, engines, prices, partial(_predict_step_s, store, prices))
+
+
+def _predict_step_s(store: Store, prices: Prices, project: str, spec: JobSpec) -> float | None:
+    from trainshed.service.learning.submit_notes import predict_job_step_s  # noqa: PLC0415
+
+    catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
+    return predict_job_step_s(store, catalog, prices, project, spec)
 
 
 def _disks(settings: Settings) -> Mapping[str, Path]:

@@ -25,7 +25,6 @@ SERVER_PACKAGES = frozenset(
         "grpc",
         "httptools",
         "jwt",
-        "prometheus_client",
         "pydantic",
         "sqlalchemy",
         "starlette",
