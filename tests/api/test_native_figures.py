@@ -11,6 +11,7 @@ from engines.events import event, record, simple
 from store.builders import add, add_study, go, place
 from trainshed.api.native.figures import figure_router
 from trainshed.engines.several import Engines
+from trainshed.files.beneath import PathBeneath
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.job import JobSpec, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
@@ -167,6 +168,16 @@ def test_event_files_below_the_log_directory_are_scalars(world, directory, below
     (curve,) = get(world, "jobs/census/scalars")["series"]
     assert (curve["name"], curve["source"], curve["run"]) == ("loss", "event files", "train")
     assert curve["points"] == [[5, started_s + 1.5, 2, 2, 2]]
+
+
+def test_event_files_in_the_working_folder_are_scalars(world):
+    running_job(world)
+    world.engine.work_folder = lambda key: PathBeneath(world.folder / str(key.attempt))
+    runs = world.folder / "1" / "runs"
+    runs.mkdir(parents=True)
+    (runs / "events.out.tfevents.1764500000.host").write_bytes(record(event(simple("loss", 2.0))))
+    (curve,) = get(world, "jobs/census/scalars")["series"]
+    assert (curve["name"], curve["run"], curve["attempt"]) == ("loss", "runs", 1)
 
 
 def test_series_beyond_the_limit_are_said(world):

@@ -11,7 +11,7 @@ from trainshed.engines.supervise.watch import event_folders
 from trainshed.files.beneath import PathBeneath
 from trainshed.service.figures import event_curves
 from trainshed.service.figures.answers import AttemptSpan
-from trainshed.service.figures.event_curves import EventCurves
+from trainshed.service.figures.event_curves import EventCurves, LogFolder
 
 PLACED_S = 1_764_500_000
 ATTEMPTS = [
@@ -25,12 +25,19 @@ def folder(tmp_path):
     return tmp_path / "bucket" / "out"
 
 
+class Curves(EventCurves):
+    """The curves of one folder, for which each call searches for new files."""
+
+    def __init__(self, folder, attempt=None):
+        super().__init__()
+        self.folders = [LogFolder(PathBeneath(folder.parent, folder.name), attempt)]
+
+
 @pytest.fixture
 def curves(folder, monkeypatch):
-    """The curves of the folder, for which each call searches for new files."""
     monkeypatch.setattr(event_curves, "_SEARCH_S_MIN", -1e9)
     folder.mkdir(parents=True)
-    return EventCurves([PathBeneath(folder.parent, folder.name)])
+    return Curves(folder)
 
 
 def write(folder, *records, run="train", at_s=PLACED_S + 10, name="host.1.0"):
@@ -49,7 +56,7 @@ def losses(*values, first_step=0):
 
 
 def read(curves, *names, points_max=2000, limit_s=60.0):
-    is_complete = curves.read(ATTEMPTS, time.monotonic() + limit_s)
+    is_complete = curves.read(curves.folders, ATTEMPTS, time.monotonic() + limit_s)
     series = {(c.name, c.run, c.attempt): c.points for c in curves.curves(names, points_max)}
     return is_complete, series, " ".join(curves.left_out())
 
@@ -190,4 +197,9 @@ def test_a_tree_with_too_many_folders_is_said(curves, folder, monkeypatch):
 
 
 def test_a_folder_that_does_not_exist_has_no_curves(tmp_path):
-    assert read(EventCurves([PathBeneath(tmp_path / "none", "out")])) == (True, {}, "")
+    assert read(Curves(tmp_path / "none" / "out")) == (True, {}, "")
+
+
+def test_a_working_folder_is_that_of_its_attempt_whatever_the_names_of_files_say(folder):
+    write(folder, *losses(1), at_s=1)
+    assert [*read(Curves(folder, attempt=2))[1]] == [("loss", "train", 2)]

@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from trainshed.engines.base import Endpoint, EngineFinding, JobListeners
 from trainshed.engines.supervise.record.gpu_file import GpuFigures
+from trainshed.files.beneath import PathBeneath
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.gpus import GpuSample, NodeGpu
 from trainshed.model.step_times import StepTimes
@@ -83,6 +84,14 @@ class SupportsProbe(Protocol):
 class SupportsServerPaths(Protocol):
     def server_path(self, path: str) -> Path:
         """Return the server's path of a folder; ``path`` is as the replicas see it."""
+
+
+@runtime_checkable
+class SupportsWorkFolders(Protocol):
+    """Keeps the working folders of attempts where the server can read them."""
+
+    def work_folder(self, key: AttemptKey) -> PathBeneath:
+        """Return the server's path of an attempt's working folder, in which its programs write."""
 
 
 @runtime_checkable

@@ -67,6 +67,7 @@ from trainshed.engines.supervise.record.observe import measured, steps_of
 from trainshed.engines.supervise.record.sent import sent
 from trainshed.engines.supervise.record.spec import HangRule, LogRule
 from trainshed.engines.supervise.record.usage_file import read_newest_usage, read_usage
+from trainshed.files.beneath import PathBeneath
 from trainshed.files.trees import remove_tree
 from trainshed.model.attempt import AttemptKey, Measured, Observation
 from trainshed.model.codec import encode
@@ -237,6 +238,10 @@ class LocalEngine:
     def read_newest_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
         """Read the newest lines of ``read_usage`` alone.  Raises OSError."""
         return read_newest_usage(self._folder(key))
+
+    def work_folder(self, key: AttemptKey) -> PathBeneath:
+        """Return the working folder of the replicas of an attempt."""
+        return PathBeneath.of_file(self._folder(key).work)
 
     def read_steps(self, key: AttemptKey, task_name: str) -> StepTimes | None:
         """Read the step times that a replica has reported so far; None if there are none."""

@@ -43,6 +43,7 @@ from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.supervise.record.observe import measured, steps_of
 from trainshed.engines.supervise.record.usage_file import read_newest_usage, read_usage
 from trainshed.engines.warden import archive, marks
+from trainshed.files.beneath import PathBeneath
 from trainshed.model.attempt import AttemptKey, Loss, Measured, Observation, Phase
 from trainshed.model.explanation import Explanation
 from trainshed.model.faults import EngineFault, is_transient
@@ -219,6 +220,10 @@ class SlurmEngine:
     def read_newest_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
         """Read the newest lines of ``read_usage`` alone.  Raises OSError."""
         return read_newest_usage(self._spool.folder(key))
+
+    def work_folder(self, key: AttemptKey) -> PathBeneath:
+        """Return the working folder of the replicas of an attempt."""
+        return PathBeneath.of_file(self._spool.folder(key).work)
 
     def read_steps(self, key: AttemptKey, task_name: str) -> StepTimes | None:
         """Read the step times that a replica has reported so far; None if there are none."""

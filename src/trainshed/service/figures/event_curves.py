@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Final
+from typing import Final, NamedTuple
 
 from trainshed.engines.supervise.record.reports import Reported, printable, why
 from trainshed.engines.supervise.watch.event_files import EventFile
@@ -64,11 +64,18 @@ class _FileCurves:
     """By name: the number of values that are not finite, and the step of the first."""
 
 
+class LogFolder(NamedTuple):
+    """A folder below which a job may have written event files."""
+
+    place: PathBeneath
+    attempt: int | None = None
+    """The attempt that alone writes there; None: each file's time decides."""
+
+
 class EventCurves:
     """The curves of all event files below the log folders of one job.  Not thread-safe."""
 
-    def __init__(self, folders: Sequence[PathBeneath]) -> None:
-        self._folders = folders
+    def __init__(self) -> None:
         self._files: dict[str, _FileCurves] = {}
         self._old_files: set[str] = set()
         self._curve_count = 0
@@ -76,13 +83,15 @@ class EventCurves:
         self._problems: dict[str, str] = {}
         self._search_at_s = -math.inf
 
-    def read(self, attempts: Sequence[AttemptSpan], until_s: float) -> bool:
-        """Read what is new until ``until_s``, a time of ``time.monotonic``.
+    def read(
+        self, folders: Sequence[LogFolder], attempts: Sequence[AttemptSpan], until_s: float
+    ) -> bool:
+        """Read what is new below ``folders`` until ``until_s``, a time of ``time.monotonic``.
 
         False: there is more to read.  Never raises OSError.
         """
         if time.monotonic() >= self._search_at_s:
-            self._search(attempts)
+            self._search(folders, attempts)
         return all(self._read_file(file, until_s) for file in [*self._files.values()])
 
     def curves(self, names: Collection[str], points_max: int) -> Iterator[ScalarCurve]:
@@ -119,38 +128,39 @@ class EventCurves:
             "next call returns more"
         )
 
-    def _search(self, attempts: Sequence[AttemptSpan]) -> None:
+    def _search(self, folders: Sequence[LogFolder], attempts: Sequence[AttemptSpan]) -> None:
         """Add new event files."""
         began_s = time.monotonic()
         self._problems.clear()
-        for folder in self._folders:
+        for folder in folders:
             self._search_folder(folder, attempts)
         now_s = time.monotonic()
         self._search_at_s = now_s + max(_SEARCH_S_MIN, (now_s - began_s) / _SEARCH_SHARE)
 
-    def _search_folder(self, folder: PathBeneath, attempts: Sequence[AttemptSpan]) -> None:
+    def _search_folder(self, folder: LogFolder, attempts: Sequence[AttemptSpan]) -> None:
+        path = folder.place.path
         try:
-            for place in list_event_files(folder):
+            for place in list_event_files(folder.place):
                 if len(self._files) >= FILES_MAX:
-                    self._problems[folder.path] = _TOO_MUCH
+                    self._problems[path] = _TOO_MUCH
                     break
                 if place.path not in self._files:
                     self._add_file(folder, place, attempts)
         except OSError as error:
             if error.errno == errno.E2BIG:
-                self._problems[folder.path] = _TOO_MUCH
+                self._problems[path] = _TOO_MUCH
             elif error.errno != errno.ENOENT:
-                self._problems[folder.path] = f"cannot read the log folder: {why(error)}"
+                self._problems[path] = f"cannot read the log folder: {why(error)}"
 
     def _add_file(
-        self, folder: PathBeneath, place: PathBeneath, attempts: Sequence[AttemptSpan]
+        self, folder: LogFolder, place: PathBeneath, attempts: Sequence[AttemptSpan]
     ) -> None:
         created_s = _created_s(place.path)
-        attempt = find_attempt(attempts, created_s)
+        attempt = folder.attempt or find_attempt(attempts, created_s)
         if attempt is None:
             self._old_files.add(place.path)
             return
-        run = printable(str(PurePath(place.path).parent.relative_to(folder.path)), _TEXT_MAX)
+        run = printable(str(PurePath(place.path).parent.relative_to(folder.place.path)), _TEXT_MAX)
         self._files[place.path] = _FileCurves(EventFile(place), place, run, attempt, created_s)
 
     def _read_file(self, file: _FileCurves, until_s: float) -> bool:

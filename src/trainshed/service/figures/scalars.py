@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+from trainshed.engines.capabilities import SupportsWorkFolders
 from trainshed.files.beneath import PathBeneath
 from trainshed.launch.directories import FOLDER
 from trainshed.launch.variables import AIP_TENSORBOARD_LOG_DIR
@@ -15,7 +16,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.usage import UsageLine
 from trainshed.service.figures.answers import JobScalars, ScalarCurve, ScalarSource
 from trainshed.service.figures.attempt_spans import list_attempt_spans
-from trainshed.service.figures.event_curves import EventCurves
+from trainshed.service.figures.event_curves import EventCurves, LogFolder
 from trainshed.service.figures.growing_curve import CurvePoint, GrowingCurve
 from trainshed.service.figures.merge_curves import NamedCurve, merge_curves
 from trainshed.service.figures.usage import LINES_MAX, SERIES_MAX, UsageReader
@@ -28,6 +29,8 @@ NAMES_MAX: Final = 20
 READ_S_MAX: Final = 0.25
 #: The longest time that a call waits for another one that reads the same job, in seconds.
 _WAIT_S_MAX: Final = 5.0
+#: The most attempts of a job whose working folders are searched, the newest.
+_WORK_FOLDERS_MAX: Final = 10
 #: The most jobs whose curves are in memory.
 _JOBS_MAX: Final = 8
 
@@ -53,10 +56,7 @@ class ScalarReader:
         chosen = frozenset(names)
         left_out: list[str] = []
         series = [*self._read_progress(record, chosen, points_max, left_out)]
-        folders = list_log_folders(record.job.spec, self._buckets)
-        is_complete = True
-        if folders:
-            is_complete = self._read_events(record, folders, chosen, points_max, series, left_out)
+        is_complete = self._read_events(record, chosen, points_max, series, left_out)
         if len(series) > SERIES_MAX:
             left_out.append(
                 f"{len(series) - SERIES_MAX} of {len(series)} series are left out; ask for some "
@@ -84,17 +84,16 @@ class ScalarReader:
             curves += _curves_of_lines(lines[:LINES_MAX], attempt, names, points_max)
         yield from merge_curves(curves, ScalarSource.PROGRESS, points_max)
 
-    def _read_events(  # noqa: PLR0913, PLR0917 - the parts of the answer
+    def _read_events(
         self,
         record: JobRecord,
-        folders: Sequence[PathBeneath],
         names: Collection[str],
         points_max: int,
         series: list[ScalarCurve],
         left_out: list[str],
     ) -> bool:
         """Add the curves of event files to ``series``; return whether all was read."""
-        lock, reader = self._reader_of(record.uid, folders)
+        lock, reader = self._reader_of(record.uid)
         if not lock.acquire(timeout=_WAIT_S_MAX):
             raise Refusal(
                 Code.UNAVAILABLE,
@@ -102,7 +101,8 @@ class ScalarReader:
             )
         try:
             spans = list_attempt_spans(self._usage.stories.store, record)
-            is_complete = reader.read(spans, time.monotonic() + READ_S_MAX)
+            folders = [*self._list_folders(record)]
+            is_complete = reader.read(folders, spans, time.monotonic() + READ_S_MAX)
             series += reader.curves(names, points_max)
             left_out += reader.left_out()
             if not is_complete:
@@ -111,13 +111,25 @@ class ScalarReader:
             lock.release()
         return is_complete
 
-    def _reader_of(
-        self, uid: int, folders: Sequence[PathBeneath]
-    ) -> tuple[threading.Lock, EventCurves]:
+    def _list_folders(self, record: JobRecord) -> Iterator[LogFolder]:
+        """Yield the log folders in buckets, and the working folders of the newest attempts.
+
+        Torch writes below its working folder unless its program names another one.
+        """
+        for place in list_log_folders(record.job.spec, self._buckets):
+            yield LogFolder(place)
+        for attempt in range(record.attempt, max(0, record.attempt - _WORK_FOLDERS_MAX), -1):
+            key = AttemptKey(record.uid, attempt)
+            engines = self._usage.engines
+            engine = engines.find_by_name(engines.name_of(key))
+            if isinstance(engine, SupportsWorkFolders):
+                yield LogFolder(engine.work_folder(key), attempt)
+
+    def _reader_of(self, uid: int) -> tuple[threading.Lock, EventCurves]:
         """Return the reader of a job's event files; forget that of the job not read for longest."""
         with self._lock:
             if uid not in self._readers:
-                self._readers[uid] = threading.Lock(), EventCurves(folders)
+                self._readers[uid] = threading.Lock(), EventCurves()
             self._readers.move_to_end(uid)
             if len(self._readers) > _JOBS_MAX:
                 self._readers.popitem(last=False)
