@@ -143,7 +143,9 @@ def _classify(scope: Scope, path: str, context: RequestContext | None) -> tuple[
     segment = path.split("/", 2)[1] if path.startswith("/") else ""
     api = "probe" if path.startswith(_METRICS) else _API_OF.get(segment, "content")
     route = getattr(scope.get("route"), "path", "")
-    return api, f"{_NATIVE}{route}" if api == "native" and route else route
+    if api == "native":  # before the native application finds its route, this is where it is
+        route = "" if route in {"", _NATIVE} else f"{_NATIVE}{route}"
+    return api, route
 
 
 def _find_project(scope: Scope, context: RequestContext | None) -> str:

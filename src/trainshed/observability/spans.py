@@ -74,9 +74,9 @@ class TraceParent(NamedTuple):
 
 
 _PARENT: Final = re.compile(
-    r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?"
+    r"(?P<version>(?!ff)[0-9a-f]{2})"
+    r"-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})(?P<more>-.*)?"
 )
-#: Version 00 has four fields; a later version may have more.
 _LENGTH_MAX: Final = 512
 
 

@@ -1,0 +1,178 @@
+"""Each request is reported once when it is answered: to the log, and as spans."""
+
+import json
+import logging
+import queue
+
+import pytest
+
+from api.support import WAIT_S_MAX, Seen, application, client, method
+from api.test_rest import RAW, native
+from trainshed.api.request_records import is_sampled, log_request, make_spans, trace_requests
+from trainshed.api.watched import APIS
+from trainshed.model.access import AccessRole
+from trainshed.model.refusals import Code, Refusal
+from trainshed.observability.logs import REQUESTS, JsonFormatter
+from trainshed.observability.spans import REQUEST_TRACE, SpanKind
+
+JOBS = "/v1/projects/{project}/jobs"
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+class Watch:
+    """Remembers what was reported, which is after the client has its answer."""
+
+    def __init__(self):
+        self._reported = queue.SimpleQueue()
+
+    def __call__(self, answered):
+        self._reported.put(answered)
+
+    def next(self, count=1):
+        return [self._reported.get(timeout=WAIT_S_MAX) for _ in range(count)]
+
+
+class Committing(Seen):
+    """A handler that waits for a commit, as the store's writer notes it."""
+
+    def __call__(self, call):
+        REQUEST_TRACE.get().add_child("store.commit", 1, 2, {"db.system.name": "sqlite"})
+        return super().__call__(call)
+
+
+@pytest.fixture
+def watch():
+    return Watch()
+
+
+@pytest.fixture
+def edge(watch):
+    methods = [
+        method("GET", JOBS, Seen(), query=("pageToken",)),
+        method("POST", JOBS, Committing(), role=AccessRole.SUBMITTER, body="*"),
+        method("GET", f"{JOBS}/{{job}}", Seen(ZeroDivisionError("secret detail"))),
+        method("POST", f"{JOBS}/{{job}}:cancel", Seen(Refusal(Code.NOT_FOUND, "no such job"))),
+    ]
+    with client(application(methods, raw=RAW, native=native, watch=watch), token="demo") as edge:
+        yield edge
+
+
+def test_a_request_of_each_api_is_reported_with_its_route_and_not_its_path(edge, watch):
+    edge.get("/v1/projects/demo/jobs?pageToken=secret")
+    edge.get("/storage/v1/b/data/o/a%2Fsecret?alt=media")
+    edge.get("/as/demo/storage/v1/b/data/o/secret")
+    edge.get("/trainshed/v1/secret")
+    edge.get("/healthz")
+    edge.get("/nothing/secret")
+    requests = watch.next(6)
+    assert [(r.api, r.method, r.status) for r in requests] == [
+        ("ml_v1", "GET /v1/projects/{project}/jobs", 200),
+        ("storage_v1", "GET /storage/v1/b/{bucket}/o/{name:path}", 200),
+        ("storage_v1", "GET /storage/v1/b/{bucket}/o/{name:path}", 401),
+        ("native", "GET", 200),
+        ("probe", "GET /healthz", 200),
+        ("content", "GET", 404),
+    ]
+    assert "secret" not in str([r.method for r in requests])
+    assert {r.api for r in requests} <= set(APIS)
+    assert requests[0].project == "demo"
+
+
+def test_a_refused_request_has_its_status_and_its_route(edge, watch):
+    edge.post("/v1/projects/demo/jobs/j:cancel")
+    edge.get("/v1/projects/other/jobs")
+    assert [(r.status, r.method) for r in watch.next(2)] == [
+        (404, "POST /v1/projects/{project}/jobs/{job}:cancel"),
+        (403, "GET /v1/projects/{project}/jobs"),
+    ]
+
+
+def test_the_record_of_a_request_has_no_secret(edge, watch):
+    edge.get("/v1/projects/demo/jobs?pageToken=secret", headers={"traceparent": PARENT})
+    [answered] = watch.next()
+    records = []
+    handler = logging.Handler()
+    handler.emit = records.append
+    logger = logging.getLogger(REQUESTS)
+    logger.addHandler(handler)
+    logger.disabled = False
+    level, logger.level = logger.level, logging.INFO
+    try:
+        log_request(answered)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    text = JsonFormatter().format(records[0])
+    record = json.loads(text)
+    assert (record["caller"], record["project"], record["status"]) == ("dora", "demo", 200)
+    assert record["method"] == "GET /v1/projects/{project}/jobs"
+    assert record["trace_id"] == PARENT.split("-")[1]
+    assert record["duration_s"] >= 0
+    assert "secret" not in text
+    assert "Bearer" not in text
+
+
+def test_an_incident_has_its_number_in_the_log_and_the_trace(edge, watch, caplog):
+    with caplog.at_level(logging.ERROR, "trainshed"):
+        answer = edge.get("/v1/projects/demo/jobs/j").json()
+    [answered] = watch.next()
+    number = answered.trace.incident
+    assert number in answer["error"]["message"]
+    assert number in caplog.text
+    span = make_spans(answered)[0]
+    assert span.attributes["trainshed.incident"] == number
+    assert span.error == "500"
+    assert "secret detail" not in str(span)
+
+
+def test_the_spans_of_a_create_continue_the_callers_trace(edge, watch):
+    edge.post("/v1/projects/demo/jobs", json={}, headers={"traceparent": PARENT})
+    [answered] = watch.next()
+    request, commit = make_spans(answered)
+    assert f"{request.trace_id:032x}-{request.parent_id:016x}" in PARENT
+    assert (request.name, request.kind) == ("POST /v1/projects/{project}/jobs", SpanKind.SERVER)
+    assert request.attributes["http.response.status_code"] == 200
+    assert (commit.name, commit.parent_id) == ("store.commit", request.span_id)
+    assert commit.span_id != request.span_id
+    assert make_spans(answered, with_parts=False) == (request,)
+
+
+class Exporter:
+    """What ``trace_requests`` needs of an exporter."""
+
+    is_crowded = False
+
+    def __init__(self):
+        self.spans = []
+
+    def add(self, spans):
+        self.spans += spans
+
+
+def test_changes_and_failures_are_traced_and_reads_sometimes(edge, watch):
+    for _ in range(120):
+        edge.get("/v1/projects/demo/jobs")
+    assert 0 < sum(map(is_sampled, watch.next(120))) < 60
+    edge.post("/v1/projects/demo/jobs", json={})
+    edge.get("/v1/projects/demo/jobs/j")
+    edge.get("/v1/projects/demo/jobs", headers={"traceparent": PARENT})
+    edge.get("/v1/projects/demo/jobs", headers={"traceparent": PARENT[:-1] + "0"})
+    edge.get("/healthz", headers={"traceparent": PARENT})
+    requests = watch.next(5)
+    assert list(map(is_sampled, requests)) == [True, True, True, False, False]
+    exporter = Exporter()
+    for answered in requests:
+        trace_requests(exporter)(answered)
+    assert len(exporter.spans) == 4, "three requests, and the commit of one"
+
+
+def test_without_a_watch_a_request_has_no_trace():
+    traces = []
+
+    def handle(_):
+        traces.append(REQUEST_TRACE.get())
+        return {}
+
+    with client(application([method("GET", JOBS, handle)]), token="demo") as edge:
+        edge.get("/v1/projects/demo/jobs")
+    assert traces == [None]

@@ -1,0 +1,79 @@
+"""The server's log as JSON: one object a line, with what the thread works on, and no secrets."""
+
+import io
+import json
+import logging
+
+import pytest
+
+from trainshed.observability.log_fields import FIELDS, log_fields, reset_log_fields, set_log_fields
+from trainshed.observability.logs import JsonFormatter
+
+EVIL = "\x1b[2J\u202e\ud800\n{"
+
+
+@pytest.fixture
+def log():
+    stream = io.StringIO()
+    logger = logging.getLogger("trainshed.test")
+    logger.setLevel(logging.DEBUG)
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter())
+    logger.handlers[:] = [handler]
+
+    def read():
+        lines = stream.getvalue().splitlines()
+        return [json.loads(line) for line in lines]
+
+    logger.read = read
+    logger.stream = stream
+    yield logger
+    logger.handlers.clear()
+
+
+def test_a_record_is_one_line_of_ascii(log):
+    log.warning("cannot read %s", EVIL)
+    assert log.stream.getvalue().isascii()
+    assert "\x1b" not in log.stream.getvalue()
+    [record] = log.read()
+    assert record["message"] == f"cannot read {EVIL}"
+    assert (record["level"], record["logger"]) == ("WARNING", "trainshed.test")
+    assert len(record["ts"]) == len("2026-11-30T10:53:50.123456789Z")
+
+
+def test_a_record_has_the_fields_of_what_is_worked_on(log):
+    with log_fields(uid=7, attempt=1):
+        with log_fields(attempt=2, task="workerpool0-0"):
+            log.info("inner")
+        log.info("outer")
+    log.info("none", extra={"fields": {"method": "GET", "status": 200, "secret": "x"}})
+    inner, outer, none = log.read()
+    assert (inner["uid"], inner["attempt"], inner["task"]) == (7, 2, "workerpool0-0")
+    assert (outer["uid"], outer["attempt"]) == (7, 1)
+    assert not {"task", "node"} & outer.keys(), "what has no value is left out"
+    assert none.keys() - set(FIELDS) == {"ts", "level", "logger", "message"}
+
+
+def test_fields_are_computed_only_for_a_record(log):
+    calls = []
+    token = set_log_fields(lambda: calls.append(1) or {"caller": "dora"})
+    log.debug("left out")
+    log.setLevel(logging.INFO)
+    log.debug("left out")
+    assert len(calls) == 1
+    reset_log_fields(token)
+    log.info("later")
+    assert "caller" not in log.read()[-1]
+
+
+def test_an_exception_is_an_object(log):
+    try:
+        int("bad")
+    except ValueError:
+        log.exception("failed")
+    error = log.read()[0]["error"]
+    assert (error["type"], error["message"]) == (
+        "ValueError",
+        "invalid literal for int() with base 10: 'bad'",
+    )
+    assert "Traceback" in error["stack"]
