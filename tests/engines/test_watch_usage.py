@@ -98,6 +98,7 @@ class FakeGang:
         self.gpus = {}
         self.report = b""
         self.measured_every_s = 0.0
+        self.is_remote = False
 
     def usage(self, index):
         return self.usages[index]

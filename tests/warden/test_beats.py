@@ -10,7 +10,7 @@ from trainshed.engines.warden.beats import Beat, compose_beat, parse_beat
 from trainshed.engines.warden.connection import WardenConnection
 from trainshed.engines.warden.roster import join_names, list_gpus
 
-USAGE = Usage(cpu_ns=5, memory_bytes=6, read_bytes=7, written_bytes=8, tasks=9)
+USAGE = Usage(cpu_ns=5, memory_bytes=6, read_bytes=7, written_bytes=8, tasks=9, at_s=1.0)
 GPUS = {"GPU-1": GpuFigures(0.5, 1.0, 300.0, 60.0, 7e6)}
 FULL = Beat(USAGE, 11, b'{"step": 3}', GPUS)
 
@@ -22,8 +22,8 @@ def sent(beat):
 
 def test_a_beat_arrives_whole_with_the_moment_of_its_measures():
     arrived = sent(FULL)
-    assert arrived.usage.at_s is not None
-    assert arrived._replace(usage=arrived.usage._replace(at_s=None)) == FULL
+    assert arrived.usage.at_s > 1.0
+    assert arrived._replace(usage=arrived.usage._replace(at_s=1.0)) == FULL
 
 
 def test_what_is_not_measured_is_not_sent():
@@ -49,6 +49,14 @@ def test_only_a_new_time_of_the_programs_file_is_a_heartbeat_and_an_old_report_s
     assert (warden.report, warden.usage) == (b'{"step": 3}', USAGE)
     assert warden.take_beat(Beat(USAGE, 12, b"7"), 10.0)
     assert warden.report == b"7"
+
+
+def test_the_usage_of_a_replica_that_has_ended_stays():
+    warden = WardenConnection(0)
+    warden.take_beat(sent(FULL), 0.0)
+    warden.take_beat(sent(Beat()), 5.0)
+    assert warden.usage[:5] == USAGE[:5]
+    assert warden.usage.at_s is not None
 
 
 def test_gpus_of_a_warden_that_is_silent_or_gone_are_not_measured():

@@ -114,6 +114,21 @@ def test_replicas_on_other_nodes_have_usage_steps_and_gpus(launchers, driver):
     assert attempt.ended().outcome.exit_code == 0
 
 
+def test_replicas_that_end_before_any_ping_are_measured_to_their_last_step(launchers):
+    code = (
+        "import json, os, time\n"
+        "began = time.process_time()\n"
+        "while time.process_time() - began < 0.3: pass\n"
+        "open(os.environ['TRAINSHED_PROGRESS_FILE'], 'w').write(json.dumps({'step': 77}))\n"
+    )
+    plan = plan_of((replica(code), replica(code, Role.WORKER, 0)))
+    attempt = launchers.begin(plan, usage_s=10.0)
+    assert attempt.ended().outcome.exit_code == 0
+    (line,) = usage_of(attempt)
+    assert [usage.step for usage in line.replicas.values()] == [(77, 77), (77, 77)]
+    assert all(usage.cpu.high > 0 for usage in line.replicas.values())
+
+
 def test_the_only_replica_of_a_launcher_has_them_too_and_its_helper_ends_with_it(launchers, driver):
     env = {"LD_LIBRARY_PATH": str(driver)}
     attempt = launchers.begin(plan_of([replica(TRAINS, gpu_count=2)]), env=env, **OFTEN)

@@ -121,6 +121,8 @@ class Gang(ABC):
         """The nodes that caused ``fault`` or ``lost``, by the cluster's names; empty: unknown."""
         self.reached_nodes: tuple[str, ...] = ()
         """The nodes of connected wardens, if ``fault`` or ``lost`` is that others never came up."""
+        self.is_remote = False
+        """Whether ``usage`` returns the last report from another machine."""
         self.measured_every_s = 0.0
         """The least seconds between two measurements of usage for a curve: each has its cost."""
         self.out_of_memory = ""

@@ -54,7 +54,8 @@ class WardenConnection:
 
         ``now_s`` is the present time of a monotonic clock.
         """
-        self.usage = beat.usage
+        if beat.usage.at_s is not None:  # after the exit there are no more measures
+            self.usage = beat.usage
         self.report = beat.report or self.report
         self._gpus, self._gpus_at_s = beat.gpus, now_s
         if beat.progress_ns is None or beat.progress_ns == self.beat_ns:

@@ -65,6 +65,7 @@ class RemoteGang(Gang):
     def __init__(self, context: RemoteContext, rule: RemoteRule) -> None:
         """Create the gang; ``gather`` starts the wardens."""
         super().__init__()
+        self.is_remote = True
         self._context = context
         self._rule = rule
         self._loop = context.loop
@@ -326,8 +327,7 @@ class RemoteGang(Gang):
             return
         text = f"{message['signal']} on {warden.node_name}: stopping all replicas"
         why = f"{warden.node_name} {protocol.ENDS_PROCESSES}"
-        order = Order(self._context.spec.grace_s, _MAINTENANCE, why)
-        self._context.obey(order, text)
+        self._context.obey(Order(self._context.spec.grace_s, _MAINTENANCE, why), text)
 
     def _take_empty(self, warden: WardenConnection, _message: Mapping[str, Any]) -> None:
         warden.is_empty = True

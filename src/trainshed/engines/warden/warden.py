@@ -309,9 +309,12 @@ class _Warden:
             send_stacks("")
 
     def _beat(self) -> None:
-        """Send the usage of the replica, and the progress that its program has reported."""
+        """Send the usage of the replica, and the progress that its program has reported.
+
+        The first beat is sent with the start, and the last one with the exit.
+        """
         beat = Beat()
-        if self._replicas is not None and self._replicas.living:
+        if self._replicas is not None and Duty.TELL_EXIT not in self._done_duties:
             progress_ns = self._progress_ns()
             report = None if progress_ns == self._sent_ns else self._replicas.read_report(0)
             self._sent_ns = progress_ns
@@ -389,6 +392,7 @@ class _Warden:
         return True
 
     def _tell_start(self, replicas: Replicas) -> bool:
+        self._beat()
         self._channel.say({"is": "started", "pid": replicas.living.get(0, 0)})
         return True
 
@@ -398,6 +402,7 @@ class _Warden:
         A warden that cannot write to the attempt's folder sends the files of the program instead.
         """
         self._forward.drain()
+        self._beat()
         task_name = self._task["task_name"]
         record = {"exit": encode(replicas.exits[0]), "how": replicas.end_words(task_name)}
         if self._task["folder"]:

@@ -45,11 +45,10 @@ class UsageWatch:
         self._measured_s = loop.now()
         self._is_over: set[int] = set()
         self._has_failed = False
-        none_so_far = Usage(cpu_ns=0, read_bytes=0, written_bytes=0)
         began = Samples(
             self._measured_s,
             time.time(),
-            usages=dict.fromkeys(names, none_so_far),
+            usages={name: self._begin_usage(index) for index, name in enumerate(names)},
             gpus=replicas.read_gpus(time.time()),
         )
         self._lines = LineMaker(every_s, began)
@@ -59,6 +58,12 @@ class UsageWatch:
         """Write the last line, after the end of all replicas."""
         self._timer.cancel()
         self._sample(is_last=True)
+
+    def _begin_usage(self, index: int) -> Usage:
+        """Return the usage of a replica that has just started: none, or its warden's report."""
+        if self._replicas.is_remote:
+            return self._replicas.usage(index)
+        return Usage(cpu_ns=0, read_bytes=0, written_bytes=0)
 
     def _sample_again(self) -> None:
         self._sample()
