@@ -110,6 +110,7 @@ from trainshed_trainer import checkpoint_saver, latest_checkpoint, notice, progr
 def save():
     state = json.dumps([step, weights, random.getstate()])
     saver.save(step, lambda out: out.write(state.encode()))
+    print(f"saved step {step}", flush=True)
 
 notice()  # from here on SIGTERM is a notice, not the end
 random.seed(1)

@@ -7,6 +7,7 @@ import pytest
 
 from e2e import fleet
 from e2e.chaos import FULL, check_doctor, some_random
+from e2e.goodput_by_hand import check_goodput
 from e2e.interrupting import (
     LAST_STEPS,
     STEP_S,
@@ -94,6 +95,7 @@ def check(server, name, stops, submit):
         ways[number - 1](training)
     assert training.weights() == straight, fleet.story_text(server, training.name)
     check_the_story(server, training, ways)
+    check_goodput(server, training.name, primary_of(server, training.name))
 
 
 def a_shuffle(chance, count):
@@ -124,10 +126,13 @@ def starts(server, training):
 
 def primary_lines(server, name):
     """What the primary has printed; the dialects name it differently."""
-    primary = next(
-        replica for replica in native(server, name)["replicas"] if replica["role"] == "primary"
-    )
-    return fleet.output_lines(server, name, primary["taskName"])
+    return fleet.output_lines(server, name, primary_of(server, name))
+
+
+def primary_of(server, name):
+    """The task name of the primary."""
+    replicas = native(server, name)["replicas"]
+    return next(row["taskName"] for row in replicas if row["role"] == "primary")
 
 
 def test_only_who_ignores_its_checkpoint_is_warned(server):

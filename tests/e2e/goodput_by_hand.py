@@ -1,0 +1,53 @@
+"""The goodput of a stopped training, against times that its log has."""
+
+import re
+from datetime import datetime
+
+from e2e import fleet
+from e2e.support import log_lines, native, wait_until
+
+START = re.compile(r"(?:resumed from|started at) step (\d+)")
+#: The trainer writes its steps once a second, and prints a line some time before it is stamped.
+ABOUT_S = 2.0
+
+
+def check_goodput(server, name, primary):
+    """Its buckets fill its held time, and what was lost is what its log says."""
+    goodput = native(server, name, "/goodput")
+    attempts = goodput["attempts"]
+    for part in (*attempts, goodput):
+        uses = [part["seconds"][use] for use in attempts[0]["seconds"]]
+        held_s = part["seconds"].get("held") or part["ended"] - part["placed"]
+        assert abs(sum(uses) - held_s) < 1e-3, part
+    lines = [
+        (stamp(line["time"]), line["message"]) for line in log_lines(server, name, task=primary)
+    ]
+    starts = [int(match[1]) for _, text in lines if (match := START.match(text))]
+    assert [attempt["first_step"] for attempt in attempts] == [step + 1 for step in starts]
+    for attempt, resumed in zip(attempts, starts[1:], strict=False):
+        by_hand = lost_by_hand(server, name, attempt, resumed, lines)
+        about_s = ABOUT_S + by_hand / 5  # its steps are not all of one length
+        assert abs(attempt["seconds"]["lost"] - by_hand) < about_s, (attempt, resumed, lines)
+    assert 0 < goodput["goodput"] < 1
+    assert goodput["energy_j"] is None
+    said = wait_until(lambda: fleet.story(server, name, "GOODPUT"), lambda: "no event GOODPUT")
+    assert [event["message"] for event in said] == [goodput["message"]]
+
+
+def lost_by_hand(server, name, attempt, resumed, lines):
+    """Seconds from the step at which the next attempt began to the end or the notice."""
+    within = [(at, text) for at, text in lines if attempt["placed"] <= at <= attempt["ended"]]
+    reached = [at for at, text in within if START.match(text) or text == f"saved step {resumed}"]
+    return max(0.0, end_of(server, name, attempt) - reached[-1])
+
+
+def end_of(server, name, attempt):
+    """When the attempt was told to stop, or else was over."""
+    number = attempt["attempt"]
+    events = [event for event in fleet.story(server, name) if event["attempt"] == number]
+    told = [event for event in events if event["kind"] == "RESTART_ORDERED"]
+    return stamp(told[0]["time"]) if told else attempt["ended"]
+
+
+def stamp(time):
+    return datetime.fromisoformat(time).timestamp()
