@@ -49,7 +49,7 @@ SETS: Final[dict[str, Sequence[str]]] = {
     "demo": (OWN[0], OWN[1].format(extras="server,re2,torch,report"), *DEMO),
     "test": (
         OWN[0],
-        OWN[1].format(extras="server,postgres,kubernetes,torch,jax,dev,report"),
+        OWN[1].format(extras="server,postgres,kubernetes,otel,torch,jax,dev,report"),
         *TEST,
     ),
     "gpu": (OWN[0], OWN[1].format(extras="server"), *GPU),
