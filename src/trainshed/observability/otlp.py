@@ -22,9 +22,15 @@ from trainshed.observability import spans as own
 from trainshed.observability.span_exporter import Sent
 
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
-#: Answers after which the same request may succeed later.
-_TRANSIENT: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
-_CLIENT_ERRORS: Final = range(400, 500)
+#: Answers after which the same request can never succeed.  After others, such as 401 and 404, an
+#: administrator may correct the settings.
+_REFUSALS: Final = frozenset(
+    {
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+    }
+)
 
 
 class OtlpCollector:
@@ -59,9 +65,7 @@ class OtlpCollector:
         result = self._exporter.export([self._convert(span) for span in spans])
         if result is SpanExportResult.SUCCESS:
             return Sent.DONE
-        if self._status in _CLIENT_ERRORS and self._status not in _TRANSIENT:
-            return Sent.REFUSED
-        return Sent.AWAY
+        return Sent.REFUSED if self._status in _REFUSALS else Sent.AWAY
 
     def close(self) -> None:
         self._exporter.shutdown()
