@@ -5,6 +5,7 @@ import pytest
 from controller.world import START, World, go, nodes
 from trainshed.model.status import JobState
 from trainshed.model.step_times import StepTimes
+from trainshed.planning.attempt_steps import steps_made
 from trainshed.planning.goodput import gpu_seconds, job_goodput
 from trainshed.service.goodput.facts import goodput_facts
 from trainshed.testing.fake_engine import Script
@@ -88,7 +89,7 @@ def test_a_living_attempt_has_the_steps_that_its_engine_reads(make_world):
     go(world.controller(), 2)
     silent = job_goodput(goodput_facts(world.store, world.job(uid)), BEGIN_S + 3720)
     assert (silent.ratio, round(silent.at_most, 6)) == (None, 1.0)
-    facts = goodput_facts(world.store, world.job(uid), lambda _: FIRST)
+    facts = goodput_facts(world.store, world.job(uid), lambda _: steps_made(FIRST))
     goodput = job_goodput(facts, BEGIN_S + 3720)
     assert (round(goodput.starting_s), round(goodput.productive_s)) == (60, 3600)
 

@@ -16,8 +16,8 @@ from trainshed.model.resources import Seat
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.model.step_times import StepTimes
-from trainshed.model.usage import GpuUsage, UsageLine
-from trainshed.planning.attempt_steps import STEPS_MADE, read_steps_made, steps_made
+from trainshed.model.usage import GpuUsage, ReplicaUsage, UsageLine
+from trainshed.planning.attempt_steps import steps_made
 from trainshed.planning.prices import OwnPrices
 from trainshed.service.costs.accounting import Accounting
 from trainshed.service.costs.prices import Prices
@@ -159,15 +159,6 @@ def test_an_attempt_that_was_never_admitted_held_nothing():
     assert list_attempt_times([event("HANDED_OVER", 1), event("CANCELLED", 2)]) == []
 
 
-def test_steps_of_other_releases_are_read_as_far_as_they_are_known():
-    assert read_steps_made({}) is None
-    assert read_steps_made({STEPS_MADE: {"first_s": 1.0}}) is None
-    made = read_steps_made({STEPS_MADE: {"first_s": 1.0, "last_s": 2.0, "future": 3}})
-    assert (made.first_s, made.last_step) == (1.0, None)
-    assert steps_made(StepTimes(steps=0)) is None
-    assert steps_made(None) is None
-
-
 @pytest.fixture
 def accounting(store, engine):
     return Accounting(
@@ -216,3 +207,11 @@ def test_a_study_adds_up_its_trials(store, reader):
     assert (answer.goodput, answer.attempts) == (1.0, [])
     assert answer.message.startswith("Goodput 100.0 % of the time of 2 trials")
     assert answer.gpu_seconds["held"] == pytest.approx(2 * answer.seconds["held"])
+
+
+def test_an_attempt_without_a_report_of_steps_has_those_of_its_usage(store, reader, engine):
+    record = ended(store)
+    usage = {"primary-0": ReplicaUsage(step=(7, 9))}
+    engine.usage = {AttemptKey(record.uid, 1): [UsageLine(at=1.0, s=10.0, replicas=usage)]}
+    (attempt,) = reader.goodput(PROJECT, record.job.job_id).attempts
+    assert (attempt.first_step, attempt.last_step) == (7, 9)

@@ -3,11 +3,13 @@
 The end of each attempt has an event, and an attempt that was lost has no other record of its steps.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import pairwise
 from typing import Any, Final
 
 from trainshed.model.step_times import StepTimes
+from trainshed.model.usage import UsageLine
 from trainshed.planning.goodput import AttemptTimes
 
 #: The key of the steps in the data of an attempt's last event.
@@ -65,6 +67,43 @@ def steps_made(times: StepTimes | None) -> StepsMade | None:
         stalled_s=times.stalled_s,
         saving_s=times.saving_s or None,
     )
+
+
+def steps_in_usage(lines: Iterable[UsageLine], task_name: str) -> StepsMade | None:
+    """Return the first and the last step in the lines of a replica; None without a step.
+
+    Times are those of lines, 10 s or a minute apart.  For attempts whose report of steps is on a
+    node that was lost.
+    """
+    steps = [
+        (line, usage.step)
+        for line in lines
+        if (usage := line.replicas.get(task_name)) is not None and usage.step is not None
+    ]
+    if not steps:
+        return None
+    numbers = [number for _, step in steps for number in step]
+    numbered = sum(max(0, later - step) for step, later in pairwise(numbers))
+    first_s = steps[0][0].at - steps[0][0].s
+    last_s = max(first_s, _last_progress_s(steps))
+    return StepsMade(
+        first_s=first_s,
+        last_s=last_s,
+        first_step=numbers[0],
+        last_step=numbers[-1],
+        step_s=(last_s - first_s) / numbered if numbered else None,
+    )
+
+
+def _last_progress_s(steps: Sequence[tuple[UsageLine, tuple[int, int]]]) -> float:
+    """Return the time of the last line in which the step was not that of the line before."""
+    before = None
+    last_s = 0.0
+    for line, step in steps:
+        if step != (before, before):
+            last_s = line.at
+        before = step[1]
+    return last_s
 
 
 def read_steps_made(data: Mapping[str, Any]) -> StepsMade | None:

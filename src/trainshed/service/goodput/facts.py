@@ -9,8 +9,7 @@ from typing import Final
 
 from trainshed.model import event_kinds as kinds
 from trainshed.model.attempt import AttemptKey
-from trainshed.model.step_times import StepTimes
-from trainshed.planning.attempt_steps import read_steps_made, steps_made
+from trainshed.planning.attempt_steps import StepsMade, read_steps_made
 from trainshed.planning.goodput import AttemptTimes, JobTimes
 from trainshed.service.costs.held_gpus import count_held_gpus
 from trainshed.store.opening import Store
@@ -21,8 +20,8 @@ from trainshed.store.records.steps import StoredEvent
 _EVENTS_AT_ONCE: Final = 1_000
 EVENTS_MAX: Final = 20_000
 
-#: Returns the step times that a living attempt has reported so far; None if there are none.
-ReadSteps = Callable[[AttemptKey], StepTimes | None]
+#: Returns the first and the last step of an attempt, which may live; None if there are none.
+ReadSteps = Callable[[AttemptKey], StepsMade | None]
 
 
 def goodput_facts(
@@ -30,7 +29,7 @@ def goodput_facts(
 ) -> JobTimes:
     """Return the times of a job and its attempts.  Raises StoreFault.
 
-    The steps of an attempt that has not ended come from ``read_steps``.
+    The steps of an attempt come from the event of its end, else from ``read_steps``.
     """
     demand = store.demand(record.uid)
     gpus = count_held_gpus(store, record.uid, demand)
@@ -48,10 +47,10 @@ def goodput_facts(
 
 
 def _add_steps(attempt: AttemptTimes, record: JobRecord, read_steps: ReadSteps) -> AttemptTimes:
-    """Add the steps of a living attempt."""
-    if attempt.ended_s is not None:
+    """Add the steps of an attempt whose last event does not have them."""
+    if attempt.first_step_s is not None:
         return attempt
-    made = steps_made(read_steps(AttemptKey(record.uid, attempt.attempt)))
+    made = read_steps(AttemptKey(record.uid, attempt.attempt))
     return attempt if made is None else made.add_to(attempt)
 
 
