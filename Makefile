@@ -8,7 +8,7 @@ PIP    := $(BIN)/python $(INSTALL) -c constraints.txt
 LOCKED := $(INSTALL) --require-hashes --no-deps --no-build-isolation
 UV_LOCKED := $(BIN)/uv pip install --quiet --require-hashes --no-deps
 
-.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-console demo-slurm demo-kubernetes test test-full test-gpu gpu-wheels postgres slurm compiler docker shells chromium bubblewrap podman isolation check bench bench-tuning clean lock golden dist image console
+.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-console demo-slurm demo-kubernetes test test-full test-gpu gpu-wheels postgres slurm compiler docker shells chromium prometheus bubblewrap podman isolation check bench bench-tuning clean lock golden dist image console
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -46,12 +46,12 @@ demo-kubernetes: $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/kubernetes/demo.sh $(CURDIR)/runs/kubernetes
 
 # lint, format, types, import contracts, and at least one test of everything that is promised
-test: $(VENV)/.test postgres slurm docker bubblewrap compiler shells chromium
+test: $(VENV)/.test postgres slurm docker bubblewrap compiler shells chromium prometheus
 	@$(BIN)/python scripts/suite.py
 
 # and the rest: every test, at full length; hundreds of cancels, twenty kill points, minutes without
 # a database, a thousand random examples of each property
-test-full: $(VENV)/.test .venv-gs/.torch .venv-callers/.done .venv-airflow/.done console/node_modules/.done postgres slurm docker bubblewrap compiler shells chromium
+test-full: $(VENV)/.test .venv-gs/.torch .venv-callers/.done .venv-airflow/.done console/node_modules/.done postgres slurm docker bubblewrap compiler shells chromium prometheus
 	@$(BIN)/python scripts/suite.py --full
 
 # all that touches a GPU, on this machine's, in ten minutes; without one it says so and is well.
@@ -105,6 +105,11 @@ CHROMIUM := chromium fonts-dejavu-core
 chromium:
 	@command -v chromium > /dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(CHROMIUM) > /dev/null; } \
 	    || echo "Chromium is not installed (apt install $(CHROMIUM)): the tests of the console in a browser will skip"
+
+# promtool checks the rules and alerts of deploy/observability
+prometheus:
+	@command -v promtool > /dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus > /dev/null; } \
+	    || echo "promtool is not installed (apt install prometheus): the tests of alerts will skip"
 
 # the sandbox of servers that are no root, and networks of jobs; without them their tests skip and say so
 WALLS := bubblewrap slirp4netns
