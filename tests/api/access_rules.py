@@ -99,6 +99,7 @@ DELETE /resumable/upload/storage/v1/b/{bucket}/o              bucket submitter
 NATIVE = """
 GET    /openapi.json                                          known
 GET    /nodes                                                 known
+GET    /alerts                                                known
 POST   /nodes/{node:path}:drain                               administrator
 POST   /nodes/{node:path}:maintain                            administrator
 POST   /nodes/{node:path}:resume                              administrator

@@ -82,6 +82,7 @@ HOT = {
     "events": story.EVENTS_OF_JOB,
     "events of a kind": story.EVENTS_OF_KIND,
     "events before": story.EVENTS_BEFORE,
+    "held events": story.HELD_EVENTS,
     "last of kinds": story.LAST_OF_KINDS,
     "take over": work.TAKE_OVER,
     "explain": work.EXPLAIN,

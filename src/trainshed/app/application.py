@@ -58,6 +58,7 @@ from trainshed.files.server_files import BACKUP_FILE
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
 from trainshed.placement.jobs import QuotaRule
+from trainshed.service.alerts.alerts import Alerts
 from trainshed.service.auth.access import Access
 from trainshed.service.auth.sign_ins import SignIns
 from trainshed.service.costs.prices import Prices, open_prices
@@ -283,6 +284,12 @@ def build(
     telemetry = make_telemetry(
         settings, store, counters, engines, nodes.gpus_now, leads, read_progress
     )
+    alerts = Alerts(
+        store=store,
+        gpus_now=nodes.gpus_now,
+        disks={"data folder": folder},
+        now=lambda: store.now().timestamp(),
+    )
     attempts = AttemptService(store, engines)
     buckets = BucketService(store=store, has_folder=objects.buckets.has)
     streams = Streams(settings.streams_max)
@@ -295,6 +302,7 @@ def build(
             attempts,
             buckets,
             streams,
+            alerts=alerts,
             access=access,
             sign_ins=sign_ins,
             console=_console_state(settings, bundle),
@@ -308,6 +316,10 @@ def build(
             read_progress=read_progress,
         )
     )
+    housekeeping = make_housekeeping(
+        settings, store, engines, access, sign_ins, uploads, project_bytes, leads
+    )
+    housekeeping.add("alerts", alerts.look)
     http = make_app(
         chain_services,
         raw=storage,
@@ -325,9 +337,7 @@ def build(
         store=store,
         controller=controller,
         gateway=gateway,
-        housekeeping=make_housekeeping(
-            settings, store, engines, access, sign_ins, uploads, project_bytes, leads
-        ),
+        housekeeping=housekeeping,
         http=http,
         native_timer=_make_native_timer(native, store),
         table=table,
@@ -417,6 +427,7 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
     buckets: BucketService,
     streams: Streams,
     *,
+    alerts: Alerts,
     access: Access,
     sign_ins: SignIns,
     console: ConsoleState,
@@ -450,6 +461,7 @@ def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
         numbered_logs=NumberedLogs(store, logs.job_log),
         metrics=metrics,
         nodes=nodes,
+        alerts=alerts,
         attempts=attempts,
         buckets=buckets,
         streams=streams,

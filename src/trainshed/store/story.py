@@ -72,6 +72,15 @@ _LAST = (
 )
 #: The newest message of a job's events of each requested kind.
 LAST_OF_KINDS = select(EVENTS.c.kind, EVENTS.c.message).where(EVENTS.c.seq.in_(_LAST))
+#: The events of these kinds of the attempts that hold nodes or are in an engine's queue.
+HELD_EVENTS = (
+    select(EVENTS)
+    .join(JOBS, (JOBS.c.uid == EVENTS.c.uid) & (JOBS.c.attempt == EVENTS.c.attempt))
+    .where(
+        EVENTS.c.uid.in_(select(JOBS.c.uid).where(JOBS.c.held_ns.is_not(None))),
+        EVENTS.c.kind.in_(select(_KINDS.c.kind)),
+    )
+)
 _REPLICAS = (
     select(REPLICAS)
     .where(
@@ -155,6 +164,12 @@ class Story:
         kind_rows = json.dumps([[kind] for kind in kinds])
         rows = self._db.rows(LAST_OF_KINDS, of_uid=uid, kinds=kind_rows)
         return {row.kind: row.message for row in rows}
+
+    def held_events(self, kinds: Sequence[str]) -> Sequence[StoredEvent]:
+        """Return the events of these kinds of all attempts that hold places, oldest first."""
+        kind_rows = json.dumps([[kind] for kind in kinds])
+        events = map(stored_event, self._db.rows(HELD_EVENTS, kinds=kind_rows))
+        return sorted(events, key=lambda event: event.seq)
 
     def replicas(self, uid: int, attempt: int | None = None) -> Sequence[ReplicaRow]:
         """Return the replicas of an attempt, by default of the newest attempt."""

@@ -1,4 +1,4 @@
-"""Native routes of the fleet: nodes, attempts that cannot be reached, metrics."""
+"""Native routes of the fleet: nodes, alerts, attempts that cannot be reached, metrics."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,13 +13,14 @@ from trainshed.api.native.callers import Known, administrator
 from trainshed.api.native.limits import ATTEMPT_MAX, SEQ_MAX
 from trainshed.api.native.services import Native
 from trainshed.model.access import AccessRole, Caller
+from trainshed.service.alerts.alerts import AlertList
 from trainshed.service.nodes.fencing import AttemptService, FencedAttempt
 from trainshed.service.nodes.node_service import Fleet, NodeOrdered
 from trainshed.wire.times import seconds
 
 
 def fleet_router(native: Native) -> APIRouter:
-    """Return the routes of nodes and metrics."""
+    """Return the routes of nodes, alerts and metrics."""
     router, nodes = APIRouter(tags=["fleet"]), native.nodes
     ordered: dict[str, Any] = {
         "response_model_exclude_none": True,
@@ -33,6 +34,15 @@ def fleet_router(native: Native) -> APIRouter:
         A process outside Trainshed that uses a GPU is detected within half a minute.
         """
         return nodes.listing(partial(caller.may, AccessRole.VIEWER))
+
+    @router.get("/alerts", response_model_exclude_none=True)
+    def list_alerts(caller: Known) -> AlertList:
+        """List what a person should look at: hung replicas, GPUs held and idle for 30 minutes.
+
+        Also a queue that is stuck, nodes that no engine reports, and disks that are nearly full.
+        The GPUs and disks are those of the answering server's machine.
+        """
+        return native.alerts.listing(partial(caller.may, AccessRole.VIEWER))
 
     @router.post("/nodes/{node:path}:drain", **ordered)
     def drain(node: str, order: models.NodeOrder | None = None) -> NodeOrdered:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from trainshed.api.metrics import MetricsPages
 from trainshed.placement.jobs import QuotaRule
+from trainshed.service.alerts.alerts import Alerts
 from trainshed.service.auth.access import Access
 from trainshed.service.auth.sign_ins import SignIns
 from trainshed.service.figures.progress import ProgressReader
@@ -51,6 +52,7 @@ class Native:
     numbered_logs: NumberedLogs
     metrics: MetricsPages
     nodes: NodeService
+    alerts: Alerts
     attempts: AttemptService
     buckets: BucketService
     streams: Streams
