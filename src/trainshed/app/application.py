@@ -4,18 +4,15 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
-from starlette.types import ASGIApp
 
-from trainshed import __version__
 from trainshed.api.call import Method, Routes
 from trainshed.api.chain import BrowserAccess, ChainServices
 from trainshed.api.console.bundle import ConsoleBundle, read_bundle
@@ -43,6 +40,7 @@ from trainshed.app.chores import (
     open_job_log,
 )
 from trainshed.app.gateway import make_gateway_listener, select_env
+from trainshed.app.native import make_native
 from trainshed.app.telemetry import make_progress, make_telemetry
 from trainshed.app.traces import Traces, make_traces, make_watch
 from trainshed.catalog.open import catalog_for
@@ -57,22 +55,19 @@ from trainshed.engines.several import Engines
 from trainshed.files.server_files import BACKUP_FILE
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
-from trainshed.placement.jobs import QuotaRule
 from trainshed.service.alerts.alerts import Alerts
 from trainshed.service.auth.access import Access
 from trainshed.service.auth.sign_ins import SignIns
-from trainshed.service.costs.prices import Prices, open_prices
+from trainshed.service.costs.prices import open_prices
 from trainshed.service.gateway.listening import GatewayListener
 from trainshed.service.gateway.places import NO_GATEWAY
 from trainshed.service.jobs.dry_runs import DryRuns
 from trainshed.service.jobs.job_service import JobService, OperationService
 from trainshed.service.jobs.models import ModelService
 from trainshed.service.jobs.pipelines import PipelineService
-from trainshed.service.jobs.story import Stories
 from trainshed.service.jobs.studies import TrialJobs
 from trainshed.service.jobs.submission import SubmitRules
 from trainshed.service.learning.plan_notes import PlanNotes
-from trainshed.service.log.numbered import NumberedLogs
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
 from trainshed.service.nodes.fencing import AttemptService
@@ -89,14 +84,11 @@ from trainshed.service.upkeep.buckets import BucketService
 from trainshed.service.upkeep.file_modes import PRIVATE_FOLDER, make_private
 from trainshed.service.upkeep.housekeeping import Housekeeping
 from trainshed.service.upkeep.project_bytes import ProjectBytes
-from trainshed.storage.buckets import Buckets, buckets_of
+from trainshed.storage.buckets import buckets_of
 from trainshed.storage.uploads import Uploads
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store, open_store
 from trainshed.store.records.jobs import JobKind
-
-if TYPE_CHECKING:
-    from trainshed.service.figures.progress import ProgressReader
 
 #: Seconds from the start until the server loads the native API, after its first requests.
 NATIVE_S = 1.0
@@ -295,7 +287,7 @@ def build(
     streams = Streams(settings.streams_max)
     native = LazyApp(
         partial(
-            _native,
+            make_native,
             store,
             logs,
             nodes,
@@ -417,67 +409,3 @@ def _make_native_timer(native: LazyApp, store: Store) -> threading.Timer:
     timer = threading.Timer(NATIVE_S, perform)
     timer.daemon = True
     return timer
-
-
-def _native(  # noqa: PLR0913, PLR0917 - the services of its routes
-    store: Store,
-    logs: LogService,
-    nodes: NodeService,
-    attempts: AttemptService,
-    buckets: BucketService,
-    streams: Streams,
-    *,
-    alerts: Alerts,
-    access: Access,
-    sign_ins: SignIns,
-    console: ConsoleState,
-    audit_log: AuditLog,
-    quotas: Sequence[QuotaRule],
-    dry_runs: DryRuns,
-    pipelines: PipelineService,
-    metrics: MetricsPages,
-    read_progress: Callable[[], "ProgressReader"],
-    data_buckets: Buckets,
-    prices: Prices,
-) -> ASGIApp:
-    # this import is slow; the server answers Google's clients before it has ended
-    from trainshed.api.native.app import native_app  # noqa: PLC0415
-    from trainshed.api.native.services import Native  # noqa: PLC0415
-    from trainshed.service.figures.scalars import ScalarReader  # noqa: PLC0415
-    from trainshed.service.figures.usage import UsageReader  # noqa: PLC0415
-    from trainshed.service.goodput.reader import GoodputReader  # noqa: PLC0415
-    from trainshed.service.jobs.orders import JobOrders  # noqa: PLC0415
-    from trainshed.service.texts.forecasts import StartForecasts  # noqa: PLC0415
-    from trainshed.service.texts.job_texts import JobTexts  # noqa: PLC0415
-    from trainshed.service.texts.starts import TextStarts  # noqa: PLC0415
-
-    starts = StartForecasts(store, quotas, nodes.engines, pipelines.jobs.choose_engine)
-    stories = Stories(store, prices)
-    usage = UsageReader(stories, attempts.engines)
-    native = Native(
-        store=store,
-        stories=stories,
-        logs=logs,
-        numbered_logs=NumberedLogs(store, logs.job_log),
-        metrics=metrics,
-        nodes=nodes,
-        alerts=alerts,
-        attempts=attempts,
-        buckets=buckets,
-        streams=streams,
-        access=access,
-        sign_ins=sign_ins,
-        console=console,
-        audit_log=audit_log,
-        quotas=quotas,
-        dry_runs=dry_runs,
-        orders=JobOrders(store, pipelines.jobs, pipelines),
-        texts=JobTexts(
-            store, pipelines.jobs, pipelines, TextStarts(pipelines.jobs, starts), prices
-        ),
-        usage=usage,
-        scalars=ScalarReader(usage, data_buckets),
-        progress=read_progress(),
-        goodput=GoodputReader(stories=stories, engines=attempts.engines, prices=prices),
-    )
-    return native_app(native, __version__)
