@@ -29,6 +29,8 @@ const PAGES: Readonly<Record<PageName, Page>> = {
   signin: SignInPage,
   job: lazy(() => import("./pages/job")),
   compare: lazy(() => import("./pages/compare")),
+  curves: lazy(() => import("./pages/curves")),
+  usage: lazy(() => import("./pages/usage")),
   study: lazy(() => import("./pages/study")),
   nodes: lazy(() => import("./pages/nodes")),
   submit: lazy(() => import("./pages/submit")),

@@ -22,7 +22,15 @@ DEADLINE_MS = int(os.environ.get("TRAINSHED_CONSOLE_DEADLINE_MS", "60000"))
 PICTURES = Path(__file__).parents[2] / "build" / "console"
 #: The pictures of docs/how-to/console.md.
 GUIDE_PICTURES = Path(__file__).parents[2] / "docs" / "images"
-OF_THE_GUIDE = ("queue-why", "submit-change", "log-hit", "nodes-maintain", "study", "job-failed")
+OF_THE_GUIDE = (
+    "queue-why",
+    "submit-change",
+    "log-hit",
+    "nodes-maintain",
+    "study",
+    "job-failed",
+    "job-metrics",
+)
 TAKES_PICTURES = FULL or bool(os.environ.get("UPDATE_PICTURES"))
 WIDTH, HEIGHT = 1280, 800
 #: Every picture is taken in both themes, and the page is accessible in both.

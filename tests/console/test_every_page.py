@@ -20,6 +20,11 @@ PAGES = {
     "job": (f"jobs/{PROJECT}/{{running}}", "Job is running"),
     "job-failed": (f"jobs/{PROJECT}/{{failed}}", "FAILED"),
     "job-waiting": (f"jobs/{PROJECT}/{{waiting}}", "CAPACITY"),
+    "job-metrics": (f"jobs/{PROJECT}/{{running}}?tab=metrics", "loss"),
+    "job-usage": (f"jobs/{PROJECT}/{{running}}?tab=usage", "GPU memory"),
+    "job-goodput": (f"jobs/{PROJECT}/{{running}}?tab=goodput", "Where the time went"),
+    "curves": (f"curves?job={PROJECT}/{{running}}&job={PROJECT}/{{failed}}", "loss"),
+    "usage": ("usage", "GPU hours"),
     "job-environment": (f"jobs/{PROJECT}/{{running}}?tab=environment", "Environment"),
     "job-spec": (f"jobs/{PROJECT}/{{running}}?tab=spec", "workerPoolSpecs"),
     "job-missing": (f"jobs/{PROJECT}/1", "Search all jobs"),
@@ -36,7 +41,7 @@ PAGES = {
 }
 #: What make test looks at.
 QUICK = {
-    *((name, "light") for name in ("job", "nodes", "settings")),
+    *((name, "light") for name in ("job-metrics", "nodes", "settings")),
     *((name, "dark") for name in ("queue", "study", "submit")),
 }
 
@@ -44,7 +49,7 @@ QUICK = {
 @pytest.fixture(scope="module")
 def ids(simulated):
     """The ids of a job that runs, one that failed, one that waits, and of a study that ended."""
-    running = submit(simulated, simulated_job("running", gpus=4, workers=5))
+    running = submit(simulated, simulated_job("running", "measured", gpus=4, workers=5))
     failed = submit(simulated, simulated_job("failed", "runs=0", "exit=3"))
     waiting = submit(simulated, simulated_job("waiting", gpus=4, workers=1))
     ended = create_study(simulated, study("digits", trials=4, parallel=4))

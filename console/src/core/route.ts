@@ -1,7 +1,7 @@
 /** Turns an address below /console into a page with its parameters, and back. Pure. */
 
 export type PageName =
-  | "queue" | "job" | "compare" | "study" | "nodes" | "submit" | "settings" | "signin" | "missing";
+  | "queue" | "job" | "compare" | "curves" | "usage" | "study" | "nodes" | "submit" | "settings" | "signin" | "missing";
 
 export interface Route {
   page: PageName;
@@ -20,6 +20,8 @@ const PATTERNS: readonly Pattern[] = [
   { page: "queue", parts: [] },
   { page: "job", parts: ["jobs", ":project", ":job"] },
   { page: "compare", parts: ["compare"] },
+  { page: "curves", parts: ["curves"] },
+  { page: "usage", parts: ["usage"] },
   { page: "study", parts: ["studies", ":project", ":job"] },
   { page: "nodes", parts: ["nodes"] },
   { page: "submit", parts: ["submit"] },
@@ -58,7 +60,7 @@ export function parseRoute(path: string, search: string): Route {
 }
 
 const TITLES: Readonly<Record<PageName, string>> = {
-  queue: "Queue", job: "Job", compare: "Compare", study: "Study", nodes: "Nodes", submit: "Submit", settings: "Settings", signin: "Sign in", missing: "No such page",
+  queue: "Queue", job: "Job", compare: "Compare", curves: "Curves", usage: "Usage", study: "Study", nodes: "Nodes", submit: "Submit", settings: "Settings", signin: "Sign in", missing: "No such page",
 };
 
 /** Return the title of the browser's tab; one of a job begins with its id. */
@@ -94,4 +96,12 @@ export function studyPath(project: string, job: string): string {
 export function safeNext(next: string | null): string {
   const isOwn = next !== null && /^\/console(\/|\?|$)/.test(next) && !/[\\\u0000-\u001f]|\/\/|\/\.\.?(\/|$)/.test(next.split(/[?#]/)[0] ?? "");
   return isOwn ? next : "/console/";
+}
+
+/** The most jobs whose curves are drawn over each other. */
+export const CURVES_MAX = 8;
+
+/** Return the address of the curves of jobs, each as PROJECT/JOB. */
+export function curvesPath(names: readonly string[]): string {
+  return `/console/curves?${names.map((name) => `job=${encodeURIComponent(name)}`).join("&")}`;
 }

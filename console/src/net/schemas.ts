@@ -2,6 +2,23 @@
 
 export type Algorithm = "DEFAULT" | "GRID_SEARCH" | "RANDOM_SEARCH";
 
+export type AttemptGoodput = {
+  attempt: number;
+  placed: number;
+  ended: number | null;
+  first_step: number | null;
+  last_step: number | null;
+  seconds: Record<string, number>;
+  goodput: number | null;
+  at_most: number | null;
+};
+
+export type AttemptSpan = {
+  attempt: number;
+  start: number;
+  end: number | null;
+};
+
 export type AuditPage = {
   entries: Array<AuditedCall>;
 };
@@ -70,6 +87,10 @@ export type Fleet = {
 
 export type FleetPolicy = "exact" | "best-effort" | "emulate";
 
+export type FleetUse = {
+  gpu_seconds: Record<string, number>;
+};
+
 export type Goal = "MAXIMIZE" | "MINIMIZE";
 
 export type GpuReading = {
@@ -134,10 +155,30 @@ export type JobExplanation = {
   goodput?: string | null;
 };
 
+export type JobGoodput = {
+  job: string;
+  state: JobState;
+  goodput: number | null;
+  at_most: number | null;
+  scheduling: number | null;
+  ettr: number | null;
+  program: number | null;
+  seconds: Record<string, number>;
+  attempts: Array<AttemptGoodput>;
+  gpu_seconds: Record<string, number>;
+  energy_j: number | null;
+  cost: Record<string, unknown> | null;
+  message: string;
+};
+
 export type JobList = {
   jobs: Array<JobRow>;
   counts?: Record<string, number> | null;
   nextPageToken?: string | null;
+};
+
+export type JobProgress = {
+  rows: Array<ProgressRow>;
 };
 
 export type JobRow = {
@@ -160,6 +201,12 @@ export type JobRow = {
   endTime?: string | null;
 };
 
+export type JobScalars = {
+  series: Array<ScalarCurve>;
+  left_out: Array<string>;
+  complete: boolean;
+};
+
 export type JobState = "QUEUED" | "ENQUEUED" | "PREPARING" | "RUNNING" | "RESTARTING" | "CANCELLING" | "SUCCEEDED" | "FAILED" | "CANCELLED";
 
 export type JobSummary = {
@@ -179,6 +226,12 @@ export type JobSummary = {
   outcome?: PredictionScore | null;
   isUnscored?: boolean | null;
   ending?: StudyForecast | null;
+};
+
+export type JobUsage = {
+  attempts: Array<AttemptSpan>;
+  series: Array<UsageCurve>;
+  missing: Array<string>;
 };
 
 export type KeySummary = {
@@ -222,6 +275,16 @@ export type LogWindow = {
   prunedBefore?: string | null;
   unreadBefore?: string | null;
   unreadFrom?: string | null;
+};
+
+export type MachineUse = {
+  key: string;
+  jobs: number;
+  gpu_seconds: Record<string, number>;
+  vcpu_seconds: Record<string, number>;
+  energy_j: number | null;
+  cost: Record<string, unknown> | null;
+  other_costs: Array<Record<string, unknown>>;
 };
 
 export type MadeToken = {
@@ -311,6 +374,18 @@ export type PredictionScore = {
   sentence: string;
 };
 
+export type ProgressRow = {
+  project: string;
+  job: string;
+  attempt: number;
+  step: number | null;
+  total: number | null;
+  step_s: number | null;
+  predicted_step_s: number | null;
+  gpu_use: number | null;
+  cost: Record<string, unknown> | null;
+};
+
 export type ProjectSummary = {
   id: string;
   open: Record<string, number>;
@@ -339,6 +414,16 @@ export type Restarts = {
 };
 
 export type Role = "primary" | "worker" | "parameter_server" | "reducer" | "evaluator";
+
+export type ScalarCurve = {
+  name: string;
+  source: ScalarSource;
+  run: string;
+  attempt: number;
+  points: Array<[number | null, number, number, number, number]>;
+};
+
+export type ScalarSource = "progress" | "event files";
 
 export type Scale = "NONE" | "LINEAR" | "LOG" | "REVERSE_LOG";
 
@@ -495,6 +580,25 @@ export type TrialSummary = {
 
 export type Trials = {
   trials: Array<TrialSummary>;
+};
+
+export type UsageCurve = {
+  name: string;
+  unit: string;
+  attempt: number;
+  task: string | null;
+  gpu: string | null;
+  points: Array<[number, number, number, number]>;
+};
+
+export type UsageReport = {
+  by: string;
+  since: string;
+  until: string;
+  rows: Array<MachineUse>;
+  left_out: number;
+  total: MachineUse;
+  fleet: FleetUse | null;
 };
 
 export type Waiting = {

@@ -22,6 +22,7 @@ const PAGES = [
   { page: "queue", path: "/console/", title: "Queue", key: "g q" },
   { page: "studies", path: STUDIES_PATH, title: "Studies", key: "g s" },
   { page: "nodes", path: "/console/nodes", title: "Nodes", key: "g n" },
+  { page: "usage", path: "/console/usage", title: "Usage", key: "g u" },
   { page: "submit", path: "/console/submit", title: "Submit", key: "g b" },
 ] as const;
 
@@ -29,7 +30,7 @@ const PAGES = [
 function currentPage(): string {
   const { page, query } = route.value;
   if (page === "study") return "studies";
-  if (page === "job" || page === "compare") return "queue";
+  if (page === "job" || page === "compare" || page === "curves") return "queue";
   return page === "queue" && query.get("kind") === "TUNING_JOB" ? "studies" : page;
 }
 

@@ -58,3 +58,23 @@ export function useRecovery(run: () => void): void {
     return recoveries.subscribe((count) => count > before && latest.current());
   }, []);
 }
+
+/**
+ * Read a resource, and again every `everyMs` while the page is visible and no read is on its way; 0: only once.
+ * The old value stays meanwhile.
+ */
+export function useRefreshed<T>(key: string, everyMs: number, read: (signal: AbortSignal) => Promise<T>): Resource<T> {
+  const isReading = useRef(false);
+  const resource = useResource(key, (signal) => {
+    isReading.current = true;
+    return read(signal).finally(() => (isReading.current = signal.aborted && isReading.current));
+  });
+  const latest = useRef(resource);
+  latest.current = resource;
+  useEffect(() => {
+    if (everyMs === 0) return;
+    const timer = setInterval(() => document.hidden || isReading.current || latest.current.reload(), everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs]);
+  return resource;
+}

@@ -14,7 +14,7 @@ import { StateMark } from "../../ui/state";
 import { readReplicas, type PlannedReplica } from "../job/replicas";
 import { DifferenceTable } from "./difference_table";
 import { compareTexts, flatten } from "./differences";
-import { JobChoice } from "./job_choice";
+import { JobChoice } from "../../ui/job_choice";
 import { machinesOf, timesOf } from "./times";
 
 /** A job with its documents; a document that cannot be read is null, with the reason. */

@@ -6,7 +6,7 @@ import { jobTitle } from "../../core/fleet";
 import { formatPlural } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { isEnded } from "../../core/queue";
-import { studyPath, submitPath } from "../../core/route";
+import { curvesPath, studyPath, submitPath } from "../../core/route";
 import { maySubmit } from "../../net/session";
 import type { JobSummary, StoredDocument } from "../../net/types";
 import { copyText } from "../../ui/clipboard";
@@ -17,6 +17,7 @@ import { Span, Time } from "../../ui/time";
 import { copiesOf } from "./copies";
 import { type JobStore } from "./data";
 import { OrderDialog, type Order } from "./orders";
+import { Progress } from "./progress";
 
 interface HeaderProps {
   store: JobStore;
@@ -47,6 +48,7 @@ export function Header({ store, summary, document }: HeaderProps) {
         {studyOf && <a href={studyPath(store.project, studyOf)}>trial of the study {showHidden(studyOf)}</a>}
         {isStudy(summary, content) && <a href={studyPath(store.project, store.job)}>Trials and charts of this study</a>}
       </p>
+      {summary.state === "RUNNING" && <Progress store={store} summary={summary} />}
       {order.value && (
         <OrderDialog order={order.value} store={store} summary={summary} labels={labels.map(([key, value]) => [key, String(value)])}
           onClose={() => (order.value = null)} onDone={document.reload} />
@@ -100,6 +102,7 @@ function Orders({ store, summary, document, onOrder }: OrdersProps) {
       {maySubmit() && <a class="button" href={submitPath(store.project, store.job)}>Submit again…</a>}
       <CopyMenu summary={summary} content={content} />
       <Menu label="More" title="Labels, delete, compare">
+        <a href={curvesPath([`${store.project}/${store.job}`])}>Curves beside other jobs</a>
         <a href={`/console/compare?left=${encodeURIComponent(`${store.project}/${store.job}`)}`}>Compare with another job</a>
         {maySubmit() && !isFixed && <button type="button" data-close onClick={() => onOrder("label")}>Labels…</button>}
         {maySubmit() && !isFixed && (

@@ -9,9 +9,10 @@ import type { Route } from "../../core/route";
 import { setQuery } from "../../core/router";
 import { callApi } from "../../net/api";
 import { readChoice, writeChoice } from "../../net/settings";
-import type { JobSummary, StoredDocument } from "../../net/types";
+import type { StoredDocument } from "../../net/types";
+import { lazy } from "../../ui/lazy";
 import { ErrorNotice, Notice } from "../../ui/notice";
-import { useResource, type Resource } from "../../ui/resource";
+import { useResource } from "../../ui/resource";
 import { readEndEarly } from "../log/port";
 import { LogView } from "../log/view";
 import { useJob, type JobStore } from "./data";
@@ -22,16 +23,18 @@ import { Header } from "./header";
 import { Roles } from "./roles";
 import { Spec } from "./spec";
 import { Story } from "./story";
+import type { TabProps } from "./tab";
 import { WaitingReason } from "./waiting";
 
-interface TabProps {
-  store: JobStore;
-  summary: JobSummary;
-  document: Resource<StoredDocument>;
-}
+const MetricsTab = lazy(() => import("./metrics"));
+const UsageTab = lazy(() => import("./usage"));
+const GoodputTab = lazy(() => import("./goodput"));
 
 const TABS: readonly { id: string; title: string; view: ComponentType<TabProps> }[] = [
   { id: "log", title: "Log", view: LogTab },
+  { id: "metrics", title: "Metrics", view: MetricsTab },
+  { id: "usage", title: "Usage", view: UsageTab },
+  { id: "goodput", title: "Goodput", view: GoodputTab },
   { id: "environment", title: "Environment", view: Environment },
   { id: "spec", title: "Spec", view: Spec },
 ];

@@ -2,9 +2,10 @@
 
 import { formatAccelerators, formatCount } from "../../core/format";
 import { showHidden } from "../../core/hidden";
+import { describePrices, formatCost, formatShortCost, formatStepTime, readCost, type JobCost } from "../../core/observed";
 import { isEnded, isWaiting, jobIdOf, KIND_NAMES, REASON_TEXTS, spanStart } from "../../core/queue";
 import { jobPath, studyPath } from "../../core/route";
-import type { JobRow } from "../../net/types";
+import type { JobRow, ProgressRow } from "../../net/types";
 import { StateMark } from "../../ui/state";
 import { Span, Time } from "../../ui/time";
 import type { Column } from "../../ui/virtual_table";
@@ -22,6 +23,8 @@ export interface RowOrders {
   opened: string | null;
   explain: (row: JobRow) => void;
   openActions: (row: JobRow) => void;
+  /** How far running jobs are, by resource name. */
+  progress: ReadonlyMap<string, ProgressRow>;
 }
 
 const stop = (isActive: boolean): number => (isActive ? 0 : -1);
@@ -41,7 +44,7 @@ function State({ row }: { row: JobRow }) {
 
 function Why({ row, isActive, orders }: { row: JobRow; isActive: boolean; orders: RowOrders }) {
   if (isEnded(row)) return <span class="hint">ended <Time value={row.endTime} /> {whereOf(row)}</span>;
-  if (!isWaiting(row)) return <span class="hint">{whereOf(row)}</span>;
+  if (!isWaiting(row)) return <><Progress row={orders.progress.get(row.name)} /> <span class="hint">{whereOf(row)}</span></>;
   const isOpen = orders.opened === row.uid;
   return (
     <>
@@ -52,6 +55,22 @@ function Why({ row, isActive, orders }: { row: JobRow; isActive: boolean; orders
       <span title={row.reason ?? ""}>{REASON_TEXTS[row.reason ?? "NOT_LOOKED_AT"] ?? row.reason}</span>
     </>
   );
+}
+
+function Progress({ row }: { row: ProgressRow | undefined }) {
+  if (!row || row.step === null) return null;
+  const rate = row.step_s === null ? "" : `, ${formatStepTime(row.step_s)} a step`;
+  if (!row.total) return <span title={`step ${formatCount(row.step)}${rate}`}>step {formatCount(row.step)}</span>;
+  const share = Math.min(1, row.step / row.total);
+  return (
+    <span class="row-progress" title={`step ${formatCount(row.step)} of ${formatCount(row.total)}${rate}`}>
+      <meter min={0} max={1} value={share} aria-label="Progress" /> {Math.floor(100 * share)} %
+    </span>
+  );
+}
+
+function Cost({ cost }: { cost: JobCost | null }) {
+  return cost ? <span title={`${formatCost(cost)} so far; ${describePrices(cost)}`}>{formatShortCost(cost)}</span> : <span class="hint">–</span>;
 }
 
 /** Return the nodes of a job, or nothing for an ended one without any. */
@@ -95,14 +114,15 @@ export function wideColumns(orders: RowOrders, hasProjects: boolean): Column<Job
     : [];
   return [
     selectColumn(orders),
-    { id: "name", title: "Name", width: "minmax(9rem, 1.3fr)", isSortable: true, cell: (row, isActive) => <Name row={row} isActive={isActive} /> },
+    { id: "name", title: "Name", width: "minmax(8rem, 1.3fr)", isSortable: true, cell: (row, isActive) => <Name row={row} isActive={isActive} /> },
     ...project,
-    { id: "kind", title: "Kind", width: "5.5rem", isSortable: true, cell: (row) => KIND_NAMES[row.kind] ?? row.kind },
+    { id: "kind", title: "Kind", width: "5rem", isSortable: true, cell: (row) => KIND_NAMES[row.kind] ?? row.kind },
     { id: "state", title: "State", width: "minmax(7.5rem, 10rem)", isSortable: true, cell: (row) => <State row={row} /> },
-    { id: "why", title: "Why, where, when", width: "minmax(15rem, 2.4fr)", isSortable: true, cell: (row, isActive) => <Why row={row} isActive={isActive} orders={orders} /> },
+    { id: "why", title: "Why, how far, where", width: "minmax(13rem, 2.4fr)", isSortable: true, cell: (row, isActive) => <Why row={row} isActive={isActive} orders={orders} /> },
+    { id: "cost", title: "Cost so far", width: "6.2rem", isNumber: true, cell: (row) => <Cost cost={readCost(orders.progress.get(row.name)?.cost)} /> },
     { id: "gpus", title: "GPUs", width: "minmax(4.5rem, 6.5rem)", isSortable: true, isNumber: true, cell: (row) => formatAccelerators(row.gpus) || "–" },
-    { id: "replicas", title: "Replicas", width: "5rem", isSortable: true, isNumber: true, cell: (row) => formatCount(row.replicas) },
-    { id: "time", title: "Waited or ran", width: "7rem", isSortable: true, isNumber: true, cell: (row) => <Span start={spanStart(row)} end={row.endTime} /> },
+    { id: "replicas", title: "Replicas", width: "4.6rem", isSortable: true, isNumber: true, cell: (row) => formatCount(row.replicas) },
+    { id: "time", title: "Time", width: "5rem", isSortable: true, isNumber: true, cell: (row) => <Span start={spanStart(row)} end={row.endTime} /> },
     { id: "creator", title: "By", width: "minmax(4rem, 8rem)", isSortable: true, cell: (row) => showHidden(row.creator) },
     moreColumn(orders),
   ];

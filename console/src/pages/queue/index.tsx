@@ -4,8 +4,8 @@ import { useComputed, useSignal, type Signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 
 import { formatPlural } from "../../core/format";
-import { isEnded, readFilter, toCsv, type QueueFilter } from "../../core/queue";
-import type { Route } from "../../core/route";
+import { isEnded, jobIdOf, readFilter, toCsv, type QueueFilter } from "../../core/queue";
+import { CURVES_MAX, curvesPath, type Route } from "../../core/route";
 import { navigate, setQuery } from "../../core/router";
 import { ALL_PROJECTS, project } from "../../net/project";
 import { maySubmit } from "../../net/session";
@@ -13,6 +13,7 @@ import { subscribe } from "../../net/stream";
 import type { JobRow } from "../../net/types";
 import { useKeys } from "../../ui/keys";
 import { ErrorNotice, Notice } from "../../ui/notice";
+import { useProgress } from "../../ui/progress";
 import { saveText } from "../../ui/save";
 import { isNarrow } from "../../ui/width";
 import { VirtualTable } from "../../ui/virtual_table";
@@ -52,6 +53,7 @@ function ProjectQueue({ project, filter, opened }: ProjectQueueProps) {
     active.value = row.uid;
     setQuery({ why: opened === row.uid ? null : row.uid });
   };
+  const progress = useProgress(project);
   useQueueKeys(model, selection, active, explain);
   return (
     <main id="main" class="fill queue" tabIndex={-1}>
@@ -61,7 +63,7 @@ function ProjectQueue({ project, filter, opened }: ProjectQueueProps) {
       <Toolbar model={model} selection={selection} />
       {model.error.value && <ErrorNotice error={model.error.value} retry={() => void model.reload(false)} />}
       {model.isCut.value && <Notice tone="info">Only the newest {OPEN_MAX} open jobs are listed. Filter by a label, or choose a project.</Notice>}
-      <Rows model={model} selection={selection} active={active} filter={filter} orders={{ selection, opened, explain, openActions }} hasProjects={project === ALL_PROJECTS} />
+      <Rows model={model} selection={selection} active={active} filter={filter} orders={{ selection, opened, explain, openActions, progress }} hasProjects={project === ALL_PROJECTS} />
       <OrderDialogs project={project} onExplain={explain} onDone={() => selection.clear()} />
     </main>
   );
@@ -144,6 +146,7 @@ function Toolbar({ model, selection }: { model: QueueModel; selection: Selection
           <span class="num">{selected.length} selected</span>
           {maySubmit() && open > 0 && <button type="button" class="danger" onClick={() => askToCancel(selected)}>Cancel {open}…</button>}
           {selected.length === 2 && <button type="button" onClick={() => compare(selected)}>Compare</button>}
+          {selected.length >= 2 && selected.length <= CURVES_MAX && <button type="button" onClick={() => navigate(curvesPath(selected.map(nameOf)))}>Curves</button>}
           <button type="button" onClick={() => selection.clear()}>Clear</button>
         </>
       )}
@@ -152,8 +155,10 @@ function Toolbar({ model, selection }: { model: QueueModel; selection: Selection
   );
 }
 
+const nameOf = (row: JobRow): string => `${row.project}/${jobIdOf(row)}`;
+
 function compare(rows: readonly JobRow[]): void {
-  const [left, right] = rows.map((row) => pathOf(row).split("/").slice(-2).join("/"));
+  const [left, right] = rows.map((row) => encodeURIComponent(nameOf(row)));
   navigate(`/console/compare?left=${left}&right=${right}`);
 }
 

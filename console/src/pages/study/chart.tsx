@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 
 import { isDark } from "../../ui/theme";
 import { init, type ECharts } from "./echarts";
-import { readColours, type ChartColours } from "./plot";
+import { readColours, type ChartColours } from "../../ui/plot";
 
 export type ChartOption = Parameters<ECharts["setOption"]>[0];
 

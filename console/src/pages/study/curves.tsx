@@ -10,8 +10,8 @@ import type { MetricCurve, TrialSummary } from "../../net/types";
 import { Select } from "../../ui/select";
 import { ErrorNotice } from "../../ui/notice";
 import { useCurves, type StudyName } from "./data";
-import { Figure } from "./figure";
-import { axisStyle, Plot, WHOLE_STEPS, type ChartColours } from "./plot";
+import { Figure } from "../../ui/figure";
+import { axisStyle, Plot, WHOLE_STEPS, type ChartColours } from "../../ui/plot";
 import { chooseTrial, type StudyView } from "./view";
 
 interface CurvesProps {

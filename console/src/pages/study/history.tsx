@@ -6,8 +6,8 @@ import uPlot from "uplot";
 
 import { formatNumber, formatPlural } from "../../core/format";
 import { bestSoFar, describeWhy } from "../../core/study";
-import { Figure } from "./figure";
-import { axisStyle, Plot, WHOLE_STEPS, type ChartColours } from "./plot";
+import { Figure } from "../../ui/figure";
+import { axisStyle, Plot, WHOLE_STEPS, type ChartColours } from "../../ui/plot";
 import { chooseTrial, type StudyView } from "./view";
 
 type Column = (number | null)[];

@@ -3,7 +3,7 @@
 import { showHidden } from "../../core/hidden";
 import { ErrorNotice } from "../../ui/notice";
 import { useImportances, type StudyName } from "./data";
-import { Figure } from "./figure";
+import { Figure } from "../../ui/figure";
 import type { StudyView } from "./view";
 
 export function ImportanceBars({ view, name, changes }: { view: StudyView; name: StudyName; changes: number }) {

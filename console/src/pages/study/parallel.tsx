@@ -8,8 +8,8 @@ import { rankShares, scaleColour } from "../../core/scale_colours";
 import { drawnOn, isBetter, isInRanges, mirrorOn, mirrorRange, valueOn, type Ranges, type Rated, type StudyAxis } from "../../core/study";
 import { Chart, type ChartOption } from "./chart";
 import type { ECharts } from "./echarts";
-import { Figure } from "./figure";
-import type { ChartColours } from "./plot";
+import { Figure } from "../../ui/figure";
+import type { ChartColours } from "../../ui/plot";
 import { RangeFields } from "./ranges";
 import type { StudyView } from "./view";
 

@@ -10,8 +10,8 @@ import { isBetter, mirrorOn, valueOn, type Rated, type StudyAxis } from "../../c
 import { Select } from "../../ui/select";
 import { Chart, type ChartOption } from "./chart";
 import type { ECharts } from "./echarts";
-import { Figure } from "./figure";
-import type { ChartColours } from "./plot";
+import { Figure } from "../../ui/figure";
+import type { ChartColours } from "../../ui/plot";
 import { chooseTrial, type StudyView } from "./view";
 
 const POINTS_MAX = 10000;

@@ -1,0 +1,122 @@
+"""What a job did and cost, on its page, in the queue, on the page Usage, and beside other jobs."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from console.browser import take_picture
+from console.documents import simulated_job
+from console.test_log import job_path
+from e2e.support import submit
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def measured(simulated):
+    """The names of two jobs that run and have samples of an hour."""
+    names = [submit(simulated, simulated_job(f"measured-{n}", "measured")) for n in (1, 2)]
+    for name in names:
+        simulated.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
+    yield names
+    for name in names:
+        simulated.call("POST", f"/v1/{name}:cancel", {})
+
+
+def figure(page, name):
+    return page.get_by_role("region", name=name, exact=True)
+
+
+def figures(page):
+    return page.locator(".figure h2")
+
+
+def test_a_job_shows_its_values_its_use_and_where_its_time_went(simulated, visit, measured):
+    page = visit(simulated).open(job_path(measured[0], "?tab=metrics"))
+    expect(figures(page)).to_have_text(["accuracy", "loss"])
+    loss = figure(page, "loss")
+    expect(loss.locator("canvas")).to_have_count(1)
+    expect(loss.locator(".line-legend")).to_contain_text(re.compile(r"0\.4\d* \(0\.4"))
+    expect(page.locator(".job-progress")).to_contain_text("step 1,200 of 5,000 (24 %)")
+    take_picture(page, "job-metrics")
+    page.get_by_label("Part of a value's name").fill("LOSS")
+    expect(figures(page)).to_have_text(["loss"])
+    page.get_by_role("tab", name="Usage").click()
+    titles = ["GPU use", "GPU memory", "GPU power", "CPU", "Memory", "Writes", "Processes", "Step"]
+    expect(figures(page)).to_have_text(titles)
+    expect(figure(page, "GPU use")).to_contain_text("mean 90 %, highest 94.5 %")
+    expect(page.get_by_text("temperature of GPU-0a1b2c3d was not measured")).to_be_visible()
+    take_picture(page, "job-usage")
+    page.get_by_role("tab", name="Goodput").click()
+    expect(page.get_by_label("Goodput").get_by_text("Where the time went")).to_be_visible()
+    take_picture(page, "job-goodput")
+
+
+@pytest.mark.full
+def test_a_curve_is_a_table_too_and_its_axis_is_in_the_address(simulated, visit, measured):
+    page = visit(simulated).open(job_path(measured[0], "?tab=metrics&axis=since&smooth=0&log=1"))
+    expect(page.get_by_label("Horizontal axis")).to_have_value("since")
+    expect(page.get_by_label("log axis")).to_be_checked()
+    loss = figure(page, "loss")
+    loss.get_by_role("button", name="as table").click()
+    expect(loss.get_by_role("gridcell").first).to_have_text("0 s")
+    expect(loss.get_by_role("grid")).to_have_attribute("aria-rowcount", "51")
+    page.get_by_label("Horizontal axis").select_option("time")
+    expect(loss.get_by_role("gridcell").first).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d "))
+    expect(page).to_have_url(re.compile("axis=time"))
+
+
+@pytest.mark.full
+def test_a_job_without_values_says_where_they_come_from(simulated, visit):
+    name = submit(simulated, simulated_job("silent"))
+    simulated.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
+    page = visit(simulated).open(job_path(name, "?tab=metrics"))
+    expect(page.get_by_text("The job has written no values yet.")).to_be_visible()
+    page.get_by_role("tab", name="Usage").click()
+    expect(page.get_by_text("attempt 1 has no samples in this time", exact=False)).to_be_visible()
+    simulated.call("POST", f"/v1/{name}:cancel", {})
+
+
+@pytest.mark.full
+def test_curves_of_two_jobs_are_drawn_over_each_other(simulated, visit, measured):
+    page = visit(simulated).open()
+    for name in ("measured-1", "measured-2"):
+        page.get_by_label(f"Select {name}").check()
+    page.get_by_role("button", name="Curves").click()
+    expect(figures(page)).to_have_text(["accuracy", "loss"])
+    legend = figure(page, "loss").locator(".line-legend")
+    expect(legend.locator(".line-name")).to_have_text(["measured-2", "measured-1"])
+    take_picture(page, "curves")
+    first = "/".join(job_path(measured[0]).split("/")[3:])
+    page.get_by_role("button", name=f"Remove {first}").click()
+    expect(page.get_by_role("list", name="Jobs").get_by_role("listitem")).to_have_count(1)
+    expect(legend.locator("li")).to_have_count(1)
+    page.get_by_label("Add").fill(first)
+    page.keyboard.press("Enter")
+    expect(legend.locator(".line-name")).to_have_text(["measured-2", "measured-1"])
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("measured")
+def test_the_queue_shows_the_progress_of_a_running_job(simulated, visit):
+    page = visit(simulated).open()
+    row = page.get_by_role("row").filter(has_text="measured-1")
+    expect(row).to_contain_text("24 %")
+    expect(row.get_by_label("Progress")).to_be_visible()
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("measured")
+def test_usage_lists_projects_and_days_and_saves_csv(simulated, visit):
+    page = visit(simulated).open("/console/usage")
+    expect(page.get_by_text("GPU hours", exact=False).first).to_be_visible()
+    page.get_by_label("Rows").select_option("day")
+    expect(page).to_have_url(re.compile("by=day"))
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV").click()
+    text = download.value.path().read_text()
+    assert text.startswith("day,jobs,gpu_seconds_productive,")
+    page.get_by_label("from", exact=True).fill("2020-01-01")
+    page.get_by_label("to", exact=True).fill("2020-01-02")
+    expect(page.get_by_text("No job held a machine in this period.")).to_be_visible()
