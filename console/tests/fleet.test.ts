@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { countHeldAsFree, describeFleet, describeGpuCounts, describeNotice, filterNodes, gpuNote, isInstance, jobTitle, parseNotice } from "../src/core/fleet";
+import { countHeldAsFree, countHeldIdle, describeFleet, describeGpuCounts, describeNotice, describeReading, describeUse, filterNodes, gpuNote, isInstance, jobTitle, parseNotice } from "../src/core/fleet";
 import type { GpuState, GpuSummary, NodeSummary } from "../src/net/types";
 
 function gpu(state: GpuState, more: Partial<GpuSummary> = {}): GpuSummary {
@@ -56,7 +56,8 @@ test("names of jobs are short, those of ml trials have their study", () => {
 });
 
 test("a tile says the job and its use", () => {
-  assert.equal(gpuNote(gpu("HELD", { job: "projects/p/jobs/resnet", reading: { at: null, use: 0.964 } })), "resnet 96 %");
+  assert.equal(gpuNote(gpu("HELD", { job: "projects/p/jobs/resnet", idleSeconds: 60 })), "resnet");
+  assert.equal(gpuNote(gpu("HELD", { job: "projects/p/jobs/resnet", idleSeconds: 2520 })), "idle 42 min · resnet");
   assert.equal(gpuNote(gpu("HELD", { job: "projects/p/jobs/resnet" }), () => "nightly"), "nightly");
   assert.equal(gpuNote(gpu("FREE")), "");
 });
@@ -70,4 +71,18 @@ test("a notice is a number of seconds", () => {
   assert.equal(parseNotice("120"), 120);
   assert.equal(parseNotice(" 0.5 s "), 0.5);
   for (const text of ["", "-1", "2m", "1e9", "1000000"]) assert.equal(parseNotice(text), null, text);
+});
+
+test("a GPU that its job has not used for ten minutes is held and idle", () => {
+  const nodes = [node("n1", { devices: [gpu("HELD", { idleSeconds: 599 }), gpu("HELD", { idleSeconds: 600 }), gpu("FREE"), gpu("HELD", { idleSeconds: null })] })];
+  assert.equal(countHeldIdle(nodes), 1);
+});
+
+test("what is not measured of a GPU is left out, never 0", () => {
+  assert.equal(describeReading({ at: null, use: 0.934, usedBytes: 12e9, powerWatts: 279.6 }), "93 % · 12 GB · 280 W");
+  assert.equal(describeReading({ at: null, use: null, powerWatts: 0 }), "0 W");
+  assert.equal(describeReading(null), "");
+  const devices = [gpu("HELD", { reading: { at: null, use: 1, powerWatts: 700 } }), gpu("HELD", { reading: { at: null, use: 0.5, powerWatts: 650 } }), gpu("FREE")];
+  assert.equal(describeUse(node("n1", { devices })), "75 % · 1,350 W");
+  assert.equal(describeUse(node("n1", { devices: [gpu("FREE")] })), "");
 });

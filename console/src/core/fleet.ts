@@ -1,7 +1,7 @@
 /** Counts and describes nodes and their GPUs. Pure. */
 
-import type { FleetPolicy, GpuState, GpuSummary, NodeSummary } from "../net/types";
-import { describeSeconds, formatAccelerators, formatPlural } from "./format";
+import type { FleetPolicy, GpuReading, GpuState, GpuSummary, NodeSummary } from "../net/types";
+import { describeSeconds, formatAccelerators, formatBytes, formatCount, formatDuration, formatPlural } from "./format";
 
 export const GPU_STATES: readonly GpuState[] = ["HELD", "FREE", "FOREIGN", "FAULTY"];
 
@@ -87,11 +87,40 @@ export function jobTitle(name: string): string {
   return match?.[1] ?? name;
 }
 
-/** Return what a tile says of a GPU besides its state: the job, or the share of its use. */
+/** Return which job uses a GPU, and for how long it has not, where that counts; "" without a job. */
 export function gpuNote(gpu: GpuSummary, nameOf: NameOf = () => null): string {
-  const use = gpu.reading?.use;
-  const percent = typeof use === "number" ? `${Math.round(use * 100)} %` : "";
-  return [gpu.job ? nameOf(gpu.job) ?? jobTitle(gpu.job) : "", percent].filter(Boolean).join(" ");
+  const idle = isHeldIdle(gpu) ? `idle ${formatDuration(gpu.idleSeconds ?? 0)}` : "";
+  return [idle, gpu.job ? nameOf(gpu.job) ?? jobTitle(gpu.job) : ""].filter(Boolean).join(" · ");
+}
+
+/** A GPU whose job has run nothing on it for so long counts as held and idle. */
+export const IDLE_S = 600;
+
+/** Return whether a job holds a GPU and has not used it for ten minutes. */
+export function isHeldIdle(gpu: GpuSummary): boolean {
+  return (gpu.idleSeconds ?? 0) >= IDLE_S;
+}
+
+/** Return the GPUs of the nodes that jobs hold and do not use. */
+export function countHeldIdle(nodes: readonly NodeSummary[]): number {
+  return nodes.reduce((sum, node) => sum + (node.devices ?? []).filter(isHeldIdle).length, 0);
+}
+
+/** Return what a GPU does: "93 % · 12 GB · 280 W"; what is not measured is left out. */
+export function describeReading(reading: GpuReading | null | undefined): string {
+  const { use, usedBytes, powerWatts } = reading ?? {};
+  return [
+    typeof use === "number" ? `${Math.round(use * 100)} %` : "", typeof usedBytes === "number" ? formatBytes(usedBytes) : "", typeof powerWatts === "number" ? `${Math.round(powerWatts)} W` : "",
+  ].filter(Boolean).join(" · ");
+}
+
+/** Return the mean use and the sum of the power of a node's GPUs: "72 % · 2,120 W"; "" if nothing is measured. */
+export function describeUse(node: NodeSummary): string {
+  const readings = (node.devices ?? []).flatMap(({ reading }) => (reading ? [reading] : []));
+  const uses = readings.flatMap(({ use }) => (typeof use === "number" ? [use] : []));
+  const watts = readings.flatMap(({ powerWatts }) => (typeof powerWatts === "number" ? [powerWatts] : []));
+  const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+  return [uses.length > 0 ? `${Math.round((100 * sum(uses)) / uses.length)} %` : "", watts.length > 0 ? `${formatCount(sum(watts))} W` : ""].filter(Boolean).join(" · ");
 }
 
 /** Return "1 hour of notice" for "3600s"; "" without a notice. */

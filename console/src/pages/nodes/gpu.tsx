@@ -3,7 +3,8 @@
 import { Fragment } from "preact";
 
 import { GPU_MEANINGS, GPU_SIGNS } from "../../core/fleet";
-import { formatBytes } from "../../core/format";
+import { formatBytes, formatDuration } from "../../core/format";
+import { formatEnergy } from "../../core/observed";
 import type { GpuReading, GpuSummary } from "../../net/types";
 import { CopyButton } from "../../ui/copy";
 import { Dialog } from "../../ui/dialog";
@@ -28,6 +29,7 @@ export function GpuDialog({ node, gpu, onClose }: GpuProps) {
         {typeof gpu.memoryBytes === "number" && <><dt>Memory</dt><dd>{formatBytes(gpu.memoryBytes)}</dd></>}
         <dt>UUID</dt><dd><code>{gpu.uuid}</code> <CopyButton text={gpu.uuid} what="UUID" /></dd>
         {gpu.pciBusId && <><dt>PCI bus</dt><dd><code>{gpu.pciBusId}</code></dd></>}
+        {typeof gpu.idleSeconds === "number" && gpu.idleSeconds > 0 && <><dt>Not used by its job for</dt><dd class="num">{formatDuration(gpu.idleSeconds)}</dd></>}
         {gpu.reading && <Reading reading={gpu.reading} />}
       </dl>
       {!gpu.reading && <p class="hint">Figures come only from the machine of the server that answers, and only if its driver measures them.</p>}
@@ -43,6 +45,7 @@ function Reading({ reading }: { reading: GpuReading }) {
   if (typeof reading.useMinute === "number") rows.push(["Busy in the last minute", percent(reading.useMinute)]);
   if (typeof reading.usedBytes === "number") rows.push(["Memory in use", formatBytes(reading.usedBytes)]);
   if (typeof reading.powerWatts === "number") rows.push(["Power", `${Math.round(reading.powerWatts)} W`]);
+  if (typeof reading.energyJoules === "number") rows.push([reading.isEnergySummed ? "Energy since the server started" : "Energy since the driver was loaded", formatEnergy(reading.energyJoules)]);
   if (typeof reading.temperatureCelsius === "number") rows.push(["Temperature", `${reading.temperatureCelsius} °C`]);
   if (typeof reading.eccErrors === "number") rows.push(["Uncorrectable memory errors", String(reading.eccErrors)]);
   if (reading.throttled?.length) rows.push(["Clocks lowered by", reading.throttled.join(", ")]);

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 
-import { describeFleet, filterNodes } from "../../core/fleet";
+import { countHeldIdle, describeFleet, filterNodes } from "../../core/fleet";
 import type { Route } from "../../core/route";
 import { setQuery } from "../../core/router";
 import { callApi } from "../../net/api";
@@ -12,15 +12,23 @@ import { isAdministrator } from "../../net/session";
 import { subscribe } from "../../net/stream";
 import type { Fleet, NodeSummary } from "../../net/types";
 import { ErrorNotice } from "../../ui/notice";
-import { useResource } from "../../ui/resource";
+import { useRefreshed } from "../../ui/resource";
 import { Engines } from "./engines";
 import { NodeMap } from "./map";
 import { OrderDialog, type Order } from "./orders";
 import { NodeTable } from "./table";
 
+/** The figures of GPUs are read again so often; the stream says other changes. */
+const READINGS_MS = 10000;
+
 /** Read the fleet, and again when the stream says that a node has changed. */
 function useFleet() {
-  const fleet = useResource("fleet", (signal) => callApi<Fleet>("GET", "/nodes", { signal }));
+  const hasReadings = useSignal(false);
+  const fleet = useRefreshed("fleet", hasReadings.value ? READINGS_MS : 0, (signal) => callApi<Fleet>("GET", "/nodes", { signal }));
+  const answer = fleet.value.value;
+  useEffect(() => {
+    hasReadings.value = answer?.nodes.some((node) => node.devices?.some(({ reading }) => reading)) ?? false;
+  }, [answer]);
   useEffect(() => {
     let timer = 0;
     const stop = subscribe("nodes", () => {
@@ -38,7 +46,9 @@ export default function NodesPage({ route }: { route: Route }) {
   const view = route.query.get("view") === "table" ? "table" : "map";
   const answer = fleet.value.value;
   const nodes = answer?.nodes ?? [];
-  const shown = filterNodes(nodes, route.query.get("q") ?? "", displayNameOf);
+  const onlyIdle = route.query.get("idle") === "1";
+  const named = filterNodes(nodes, route.query.get("q") ?? "", displayNameOf);
+  const shown = onlyIdle ? named.filter((node) => countHeldIdle([node]) > 0) : named;
   const give = (next: Order): void => {
     order.value = next;
   };
@@ -49,8 +59,9 @@ export default function NodesPage({ route }: { route: Route }) {
       {fleet.loading.value && <p class="loading" role="status">Loading…</p>}
       {answer && <Engines engines={answer.engines ?? []} />}
       {answer && nodes.length === 0 && <NoNodes />}
-      {nodes.length > 0 && <Tools view={view} query={route.query.get("q") ?? ""} shown={shown} all={nodes} />}
-      {nodes.length > 0 && (view === "map" ? <NodeMap nodes={shown} onOrder={give} /> : <NodeTable nodes={shown} onOrder={give} />)}
+      {nodes.length > 0 && <Tools view={view} onlyIdle={onlyIdle} query={route.query.get("q") ?? ""} shown={shown} all={nodes} />}
+      {onlyIdle && shown.length === 0 && nodes.length > 0 && <p>No job holds a GPU on which it has run nothing for ten minutes.</p>}
+      {shown.length > 0 && (view === "map" ? <NodeMap nodes={shown} onOrder={give} /> : <NodeTable nodes={shown} onOrder={give} />)}
       {order.value && <OrderDialog order={order.value} onClose={() => (order.value = null)} onDone={fleet.reload} />}
     </main>
   );
@@ -64,12 +75,13 @@ function NoNodes() {
 
 interface ToolsProps {
   view: string;
+  onlyIdle: boolean;
   query: string;
   shown: readonly NodeSummary[];
   all: readonly NodeSummary[];
 }
 
-function Tools({ view, query, shown, all }: ToolsProps) {
+function Tools({ view, onlyIdle, query, shown, all }: ToolsProps) {
   return (
     <div class="tools">
       <span aria-live="polite">{describeFleet(shown)}{shown.length < all.length ? ` of ${all.length}` : ""}</span>
@@ -80,6 +92,9 @@ function Tools({ view, query, shown, all }: ToolsProps) {
       </div>
       <input type="search" placeholder="name, state, job, GPU" aria-label="Filter the nodes" value={query}
         onInput={(event) => setQuery({ q: event.currentTarget.value })} />
+      <label class="check" title="Nodes with a GPU on which its job has run nothing for ten minutes">
+        <input type="checkbox" checked={onlyIdle} onChange={(event) => setQuery({ idle: event.currentTarget.checked ? "1" : null })} /> held and idle ({countHeldIdle(all)})
+      </label>
       {!isAdministrator() && <span class="hint">An administrator of all projects takes nodes out of service.</span>}
     </div>
   );

@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 
-import { countGpus, describeGpuCounts, GPU_SIGNS, GPU_STATES, jobTitle } from "../../core/fleet";
+import { countGpus, describeGpuCounts, describeUse, GPU_SIGNS, GPU_STATES, jobTitle } from "../../core/fleet";
 import { displayNameOf } from "../../net/job_names";
 import type { NodeSummary } from "../../net/types";
 import { StateMark } from "../../ui/state";
@@ -23,15 +23,16 @@ function namesOfJobs(node: NodeSummary): string[] {
 
 function columnsOf(onOrder: (order: Order) => void): Column<NodeSummary>[] {
   return [
-    { id: "name", title: "Node", width: "minmax(9rem, 2fr)", isSortable: true, cell: (node) => node.name },
-    { id: "state", title: "State", width: "8.5rem", isSortable: true, cell: (node) => <StateMark state={node.state} /> },
+    { id: "name", title: "Node", width: "minmax(7rem, 2fr)", isSortable: true, cell: (node) => node.name },
+    { id: "state", title: "State", width: "8rem", isSortable: true, cell: (node) => <StateMark state={node.state} /> },
     { id: "orders", title: "Orders", width: "11rem", cell: (node, isActive) => <OrderButtons node={node} onOrder={onOrder} tabIndex={isActive ? 0 : -1} isNarrow /> },
-    { id: "gpus", title: "GPUs", width: "minmax(10rem, 2fr)", cell: (node) => <span title={describeGpus(node)}>{describeGpus(node)}</span> },
-    { id: "jobs", title: "Jobs", width: "minmax(8rem, 2fr)", cell: (node) => <span title={namesOfJobs(node).join("\n")}>{namesOfJobs(node).join(", ")}</span> },
+    { id: "gpus", title: "GPUs", width: "minmax(8rem, 2fr)", cell: (node) => <span title={describeGpus(node)}>{describeGpus(node)}</span> },
+    { id: "use", title: "Use, power", width: "7.2rem", isNumber: true, cell: (node) => describeUse(node) || "–" },
+    { id: "jobs", title: "Jobs", width: "minmax(6rem, 2fr)", cell: (node) => <span title={namesOfJobs(node).join("\n")}>{namesOfJobs(node).join(", ")}</span> },
     { id: "replicas", title: "Replicas", width: "5rem", isNumber: true, isSortable: true, cell: (node) => node.replicas },
     { id: "vcpus", title: "vCPUs", width: "4rem", isNumber: true, isSortable: true, cell: (node) => node.vcpus },
     { id: "memoryGigabytes", title: "GB", width: "4rem", isNumber: true, isSortable: true, cell: (node) => Math.round(node.memoryGigabytes) },
-    { id: "region", title: "Region", width: "minmax(4.5rem, 1fr)", isSortable: true, cell: (node) => node.region },
+    { id: "region", title: "Region", width: "minmax(4rem, 1fr)", isSortable: true, cell: (node) => node.region },
     { id: "seen", title: "Seen", width: "5rem", isSortable: true, cell: (node) => <Time value={node.seen} /> },
   ];
 }
