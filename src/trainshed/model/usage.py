@@ -84,6 +84,7 @@ class GpuUsage(NamedTuple):
     """The energy in joules."""
 
 
+_NUMBERS: Final = frozenset({int, float})
 _REPLICA_SPREADS: Final = ("cpu", "memory", "read", "written", "processes")
 _GPU_SPREADS: Final = ("use", "memory", "power", "temperature")
 
@@ -227,7 +228,15 @@ def _parse_spreads(document: Any, names: Sequence[str]) -> dict[str, Any]:
 
 def _parse_spread(document: Any, number_min: float) -> Spread:
     low, mean, high = document
-    return Spread(_check(low, number_min), _check(mean, number_min), _check(high, number_min))
+    if not {type(low), type(mean), type(high)} <= _NUMBERS:
+        raise ValueError("a minimum, a mean and a maximum must be numbers")
+    if not (
+        number_min <= low <= NUMBER_MAX  # NaN is not between them
+        and number_min <= mean <= NUMBER_MAX
+        and number_min <= high <= NUMBER_MAX
+    ):
+        raise ValueError(f"a number must be from {number_min:g} to {NUMBER_MAX:g}")
+    return Spread(float(low), float(mean), float(high))
 
 
 def _parse_steps(document: Any) -> tuple[int, int]:

@@ -128,5 +128,5 @@ def _draw(attempt: int, series: Sequence[UsageSeries], points_max: int) -> Itera
             attempt=attempt,
             task=one.task or None,
             gpu=one.gpu or None,
-            points=downsample(one.points, points_max),
+            points=list(downsample(one.points, points_max)),
         )
