@@ -159,6 +159,7 @@ def test_values_given_to_progress_are_scalars(world):
     [({"base_output_dir": "gs://data/out"}, "out/logs"), ({"job_dir": "gs://data/out/"}, "out")],
 )
 def test_event_files_below_the_log_directory_are_scalars(world, directory, below):
+    world.store.add_bucket("data", "demo")
     job = running_job(world, **directory)
     started_s = world.store.events(job.uid)[-1].stamp_ns // 10**9
     logs = world.folder / "buckets/data" / below / "train"
@@ -168,6 +169,15 @@ def test_event_files_below_the_log_directory_are_scalars(world, directory, below
     (curve,) = get(world, "jobs/census/scalars")["series"]
     assert (curve["name"], curve["source"], curve["run"]) == ("loss", "event files", "train")
     assert curve["points"] == [[5, started_s + 1.5, 2, 2, 2]]
+
+
+def test_event_files_of_a_bucket_of_another_project_are_not_read(world):
+    world.store.add_bucket("data", "other")
+    running_job(world, job_dir="gs://data/out")
+    logs = world.folder / "buckets/data/out"
+    logs.mkdir(parents=True)
+    (logs / "events.out.tfevents.9764500000.host").write_bytes(record(event(simple("loss", 2.0))))
+    assert get(world, "jobs/census/scalars")["series"] == []
 
 
 def test_event_files_in_the_working_folder_are_scalars(world):

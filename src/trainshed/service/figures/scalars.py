@@ -20,7 +20,8 @@ from trainshed.service.figures.event_curves import EventCurves, LogFolder
 from trainshed.service.figures.growing_curve import CurvePoint, GrowingCurve
 from trainshed.service.figures.merge_curves import NamedCurve, merge_curves
 from trainshed.service.figures.usage import LINES_MAX, SERIES_MAX, UsageReader
-from trainshed.storage.buckets import SCHEME, Buckets
+from trainshed.service.starts.bucket_uris import HasBucket, buckets_of_project
+from trainshed.storage.buckets import SCHEME, Buckets, split
 from trainshed.store.records.jobs import JobRecord
 
 #: The most names of one call: more would not fit into an address.
@@ -116,7 +117,8 @@ class ScalarReader:
 
         Torch writes below its working folder unless its program names another one.
         """
-        for place in list_log_folders(record.job.spec, self._buckets):
+        has_bucket = buckets_of_project(self._usage.stories.store, record.job.project)
+        for place in list_log_folders(record.job.spec, self._buckets, has_bucket):
             yield LogFolder(place)
         for attempt in range(record.attempt, max(0, record.attempt - _WORK_FOLDERS_MAX), -1):
             key = AttemptKey(record.uid, attempt)
@@ -136,16 +138,19 @@ class ScalarReader:
             return self._readers[uid]
 
 
-def list_log_folders(spec: JobSpec, buckets: Buckets) -> list[PathBeneath]:
+def list_log_folders(spec: JobSpec, buckets: Buckets, has_bucket: HasBucket) -> list[PathBeneath]:
     """Return the folders in which a job's program writes event files; empty without buckets.
 
-    They are the output folder of AI Platform, and AIP_TENSORBOARD_LOG_DIR of Vertex AI.
+    They are the output folder of AI Platform, and AIP_TENSORBOARD_LOG_DIR of Vertex AI.  A bucket
+    that the project no longer has may be another project's now, and is left out.
     """
     trial = (spec.trial.trial_id,) if spec.trial else ()
     logs = FOLDER[AIP_TENSORBOARD_LOG_DIR]
     bases = ((spec.job_dir, trial), (spec.base_output_dir, (*trial, logs)))
     return [
-        _resolve(buckets, base, names) for base, names in bases if base and base.startswith(SCHEME)
+        _resolve(buckets, base, names)
+        for base, names in bases
+        if base and base.startswith(SCHEME) and has_bucket(split(base)[0])
     ]
 
 
