@@ -57,8 +57,8 @@ def test_usage_is_a_table_and_what_is_missing_is_said(trainshed):
     shown = call(trainshed, "usage", USAGE)
     assert shown.out.splitlines() == [
         "ATTEMPT  OF                FIGURE  UNIT   MIN  MEAN  MAX  LAST  CURVE",
-        "───────  ────────────────  ──────  ─────  ───  ────  ───  ────  ────────────────────────",
-        "      1  master-replica-0  memory  bytes    0  2G    4G   3G    ▁                      █",
+        "───────  ────────────────  ──────  ─────  ───  ────  ───  ────  ─────",
+        "      1  master-replica-0  memory  bytes    0  2G    4G   3G    ▁█",
         "      1  GPU-1             use     ratio    0  0.25  1    0.25  ▁",
     ]
     assert NOT_MEASURED in shown.err
@@ -83,8 +83,8 @@ def test_scalars_are_read_until_they_are_complete(trainshed):
     shown = call(trainshed, "scalars", scalars(complete=False), scalars(LOSS))
     assert shown.out.splitlines() == [
         "NAME   RUN               ATTEMPT  STEP  FIRST  LAST  MIN  MAX  CURVE",
-        "─────  ────────────────  ───────  ────  ─────  ────  ───  ───  ────────────────────────",
-        "=loss  master-replica-0        1    20      4     2    1    4  █                      ▁",
+        "─────  ────────────────  ───────  ────  ─────  ────  ───  ───  ─────",
+        "=loss  master-replica-0        1    20      4     2    1    4  █▁",
     ]
 
 
@@ -110,8 +110,9 @@ def test_a_job_without_scalars_is_told_how_to_get_some(trainshed):
         ([], ""),
         ([(1, 5)], "▁"),
         ([(0, 0), (1, 1), (2, 2), (3, 3)], "▁▃▆█"),
-        ([(0, 1), (3, 1)], "▁  ▁"),
-        ([(0, -1e308), (3, 1e308)], "▁  █"),
+        ([(0, 1), (1, 1), (9, 1)], "▁ ▁"),
+        ([(0, -1e308), (3, 1e308)], "▁█"),
+        ([(number, number) for number in range(100)], "▁▃▆█"),
     ],
 )
 def test_a_curve_is_a_line_of_bars_with_gaps(points, line):

@@ -9,11 +9,12 @@ WIDTH: Final = 24
 
 
 def draw_sparkline(points: Sequence[tuple[float, float]], width: int = WIDTH) -> str:
-    """Draw (position, value) pairs in ``width`` characters, from the least value to the greatest.
+    """Draw (position, value) pairs in at most ``width`` characters.
 
-    The mean of the values at a character counts; a character without values is a space.
+    The lowest bar is the least value, the highest the greatest.  The mean of the values at a
+    character counts; a character without values is a space.
     """
-    means = _average(points, width)
+    means = _average(points, min(width, len(points)))
     values = [mean for mean in means if mean is not None]
     low, high = min(values, default=0.0), max(values, default=0.0)
     return "".join(" " if mean is None else _bar(mean, low, high) for mean in means).rstrip()
