@@ -72,11 +72,15 @@ class SpanExporter:
         self,
         make_collector: Callable[[], Collector],
         *,
+        count_dropped: Callable[[int], object] = int,
         queue_max: int = QUEUE_MAX,
         every_s: float = EVERY_S,
         share: float = SHARE,
     ) -> None:
-        """``make_collector`` is called on the thread, because it imports OpenTelemetry."""
+        """``make_collector`` is called on the thread, because it imports OpenTelemetry.
+
+        ``count_dropped`` is called with the number of spans that were dropped.
+        """
         self._make_collector = make_collector
         self._collector: Collector | None = None
         self._source: SpanSource | None = None
@@ -84,16 +88,10 @@ class SpanExporter:
         self._queue_max = queue_max
         self._every_s = every_s
         self._share = share
-        self._dropped = 0
-        self._lock = threading.Lock()
+        self._count_dropped = count_dropped
         self._ending = threading.Event()
         self._logged_at = float("-inf")
         self._thread = threading.Thread(target=self._run, name="span-exporter", daemon=True)
-
-    @property
-    def dropped(self) -> int:
-        """The number of spans that were dropped since the start of the process."""
-        return self._dropped
 
     @property
     def is_crowded(self) -> bool:
@@ -105,7 +103,7 @@ class SpanExporter:
         room = self._queue_max - len(self._spans)
         self._spans.extend(spans[: max(0, room)])
         if len(spans) > room:
-            self._drop(len(spans) - max(0, room))
+            self._count_dropped(len(spans) - max(0, room))
 
     def start(self, source: SpanSource | None = None) -> None:
         """Start the thread.  ``source`` has further spans to send."""
@@ -152,7 +150,7 @@ class SpanExporter:
             is_lost = self._is_trouble(collector, collector.send(batch))
             self._rest(time.thread_time() - began)
             if is_lost:
-                self._drop(len(batch))
+                self._count_dropped(len(batch))
                 return
 
     def _send_stored(self, collector: Collector) -> None:
@@ -180,10 +178,6 @@ class SpanExporter:
                 "are dropped meanwhile, spans of jobs are sent later"
             )
         return result is not Sent.DONE
-
-    def _drop(self, count: int) -> None:
-        with self._lock:
-            self._dropped += count
 
     def _warn(self, message: str) -> None:
         if time.monotonic() - self._logged_at >= LOG_EVERY_S:
