@@ -1,0 +1,1 @@
+"""The benchmarks of samples, metrics, traces, usage and scalars."""
