@@ -1,18 +1,24 @@
 """What a warden tells of its replica with each heartbeat, and what its launcher makes of it."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from trainshed.engines.supervise.kernel.limits import Usage
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.gpu_file import GpuFigures
+from trainshed.engines.warden import program_files
 from trainshed.engines.warden.beats import Beat, compose_beat, parse_beat
 from trainshed.engines.warden.connection import WardenConnection
 from trainshed.engines.warden.roster import join_names, list_gpus
+from trainshed.model.trainer_contract import STEPS_FILE
 
+NAME = "workerpool0-0"
 USAGE = Usage(cpu_ns=5, memory_bytes=6, read_bytes=7, written_bytes=8, tasks=9, at_s=1.0)
 GPUS = {"GPU-1": GpuFigures(0.5, 1.0, 300.0, 60.0, 7e6)}
-FULL = Beat(USAGE, 11, b'{"step": 3}', GPUS)
+FILES = {STEPS_FILE: '{"steps": 3}'}
+FULL = Beat(USAGE, 11, b'{"step": 3}', GPUS, FILES)
 
 
 def sent(beat):
@@ -72,3 +78,15 @@ def test_gpus_of_a_warden_that_is_silent_or_gone_are_not_measured():
 def test_names_of_many_replicas_are_cut():
     assert join_names(["a", "b"]) == "a, b"
     assert join_names(list("abcdefg")) == "a, b, c, d, e and 2 more"
+
+
+def test_files_of_a_program_replace_older_ones_in_the_attempts_folder(tmp_path):
+    folder = AttemptFolder(tmp_path)
+    Path(folder.shared).mkdir()
+    for text in ('{"steps": 3}', '{"steps": 5}'):
+        program_files.write_texts(folder, NAME, {STEPS_FILE: text, "OTHER": "x"})
+        assert program_files.read_texts(folder, NAME) == {STEPS_FILE: text}
+    assert [path.name for path in Path(folder.shared).iterdir()] == [f"{NAME}.steps.json"]
+    Path(folder.steps(NAME)).unlink()
+    Path(folder.steps(NAME)).symlink_to("/etc/hostname")
+    assert program_files.read_texts(folder, NAME) == {}

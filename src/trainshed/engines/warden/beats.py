@@ -27,6 +27,8 @@ class Beat(NamedTuple):
     """The report of the program on its progress; None: it has not changed since the last beat."""
     gpus: "Mapping[str, GpuFigures]" = {}  # noqa: RUF012 - never changed, as in every tuple
     """The GPUs of the replica by UUID."""
+    files: Mapping[str, str] = {}
+    """Files of its program (``program_files``), once a minute if the launcher cannot read them."""
 
 
 def compose_beat(beat: Beat) -> dict[str, Any]:
@@ -42,6 +44,8 @@ def compose_beat(beat: Beat) -> dict[str, Any]:
         message["report"] = beat.report.decode("utf-8", "replace")
     if beat.gpus:
         message["gpus"] = {uuid: figures._asdict() for uuid, figures in beat.gpus.items()}
+    if beat.files:
+        message["files"] = beat.files
     return message
 
 
@@ -56,6 +60,7 @@ def parse_beat(message: Mapping[str, Any]) -> Beat:
         progress_ns=int(message["progress_ns"]) if "progress_ns" in message else None,
         report=None if report is None else str(report).encode(),
         gpus=_parse_gpus(message["gpus"]) if "gpus" in message else {},
+        files=dict(message.get("files", {})),
     )
 
 

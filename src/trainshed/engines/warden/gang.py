@@ -311,8 +311,10 @@ class RemoteGang(Gang):
         self._fail(str(message["why"]), [warden], passes=bool(message["passes"]))
 
     def _take_beat(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
-        if warden.take_beat(parse_beat(message), self._loop.now()):
-            touch(self._context.folder.progress(self._names[warden.index]), warden.beat_ns)
+        beat, name, folder = parse_beat(message), self._names[warden.index], self._context.folder
+        write_texts(folder, name, beat.files)
+        if warden.take_beat(beat, self._loop.now()):
+            touch(folder.progress(name), warden.beat_ns)
 
     def _take_stacks(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
         on_stacks, warden.on_stacks = warden.on_stacks, None
@@ -339,8 +341,7 @@ class RemoteGang(Gang):
         if kind not in warden.inlets:
             replica = self._replicas[warden.index]
             source = OutputSource(warden.index, replica.task_name, replica.trial)
-            stream = {protocol.STDOUT: "stdout", protocol.STDERR: "stderr"}[kind]
-            warden.inlets[kind] = self._context.output.inlet(source, stream)
+            warden.inlets[kind] = self._context.output.inlet(source, protocol.STREAMS[kind])
         warden.inlets[kind].feed(data)
 
     def _take_exit(self, warden: WardenConnection, message: Mapping[str, Any]) -> None:
@@ -376,7 +377,7 @@ class RemoteGang(Gang):
     def _handle_step_end(self, step: StepRule) -> None:
         """Handle the end of a command: wardens of it that have not connected count as gone."""
         self.out_of_memory = self.steps.out_of_memory
-        lost = []
+        lost: list[str] = []
         for warden in self._list_wardens(step):
             consequence = self._judge(Event.COMMAND_ENDED, warden)
             if consequence is not Consequence.NONE:
@@ -398,8 +399,7 @@ class RemoteGang(Gang):
         return self.wardens[step.first : step.first + step.tasks]
 
     def _hang_up_on(self, event: Event, warden: WardenConnection, why: str) -> None:
-        is_due = self._judge(event, warden) is Consequence.HANG_UP
-        if is_due and warden.channel is not None:
+        if warden.channel and self._judge(event, warden) is Consequence.HANG_UP:
             warden.channel.close()
             self._handle_end(warden, why)
 

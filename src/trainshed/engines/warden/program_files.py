@@ -1,7 +1,7 @@
 """Copies small files that a program writes, from its warden's folder to the attempt's folder.
 
 Every warden sends the time of its program's heartbeat.  A warden that cannot write to the attempt's
-folder also sends the other files, with the exit of its replica.
+folder also sends the other files: once a minute, in case its node is lost, and with the exit.
 """
 
 import os
@@ -13,6 +13,8 @@ from trainshed.engines.supervise.record.folder import AttemptFolder, read_file
 from trainshed.files.beneath import PathBeneath
 from trainshed.model import trainer_contract
 
+#: Seconds between two messages of a warden with the files of a running program.
+EVERY_S: Final = 60.0
 #: Limit of one file.  A message may have four times as many bytes.
 _BYTES_MAX: Final = 1 << 18
 _PRIVATE_FILE: Final = 0o600
@@ -37,11 +39,11 @@ def read_texts(folder: AttemptFolder, task_name: str) -> dict[str, str]:
 
 
 def write_texts(folder: AttemptFolder, task_name: str, texts: Mapping[str, Any]) -> None:
-    """Write the files of a program to the attempt's folder; ignore errors and existing files."""
+    """Replace the files of a program in the attempt's folder; ignore errors."""
     for variable, path in list_paths(folder, task_name).items():
         if variable in texts:
-            with suppress(OSError), open(path, "x", opener=_open_private) as file:
-                file.write(str(texts[variable]))
+            with suppress(OSError):
+                _replace(path, str(texts[variable]))
 
 
 def touch(path: str, beat_ns: int) -> None:
@@ -53,6 +55,19 @@ def touch(path: str, beat_ns: int) -> None:
             os.utime(descriptor, ns=(beat_ns, beat_ns))
         finally:
             os.close(descriptor)
+
+
+def _replace(path: str, text: str) -> None:
+    """Write a file completely or not at all.  Raises OSError."""
+    draft = f"{path}.{os.getpid()}"
+    try:
+        with open(draft, "w", opener=_open_private) as file:
+            file.write(text)
+        os.replace(draft, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
 
 
 def _open_private(path: str, flags: int) -> int:

@@ -24,6 +24,8 @@ from trainshed.engines.supervise.record import folder
 
 #: Kinds of frames.
 JSON, STDOUT, STDERR = 0, 1, 2
+#: The streams of a program by the kind of their frames.
+STREAMS: Final = {STDOUT: "stdout", STDERR: "stderr"}
 ENDS_PROCESSES: Final = folder.ENDS_PROCESSES
 #: Limits in bytes: the output in one frame, any frame of a warden, any frame of the launcher.  The
 #: launcher sends environments, which may be large because they name all replicas.

@@ -30,7 +30,7 @@ from trainshed.engines.supervise.record.folder import (
 )
 from trainshed.engines.supervise.record.spec import ReplicaSpec
 from trainshed.engines.supervise.replicas import Replicas
-from trainshed.engines.warden import protocol
+from trainshed.engines.warden import program_files, protocol
 from trainshed.engines.warden.beats import Beat, compose_beat
 from trainshed.engines.warden.below_reaper import WardenProcess
 from trainshed.engines.warden.completion import NodePython, complete_replica, compose_interpreter
@@ -39,7 +39,6 @@ from trainshed.engines.warden.duties import Duty, WardenFacts, list_due
 from trainshed.engines.warden.exit_status import FAILED, WardenEnd, choose_status
 from trainshed.engines.warden.forward import Forward
 from trainshed.engines.warden.ports import PortReservation
-from trainshed.engines.warden.program_files import read_texts
 from trainshed.engines.warden.protocol import Channel
 from trainshed.engines.warden.repeat import write_error
 from trainshed.files.trees import remove_tree
@@ -154,6 +153,7 @@ class _Warden:
         self._is_success = False
         self._checks_without_message = 0
         self._sent_ns: int | None = None
+        self._files_sent_s = self._loop.now()
         self._handlers: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
             "take": self._take,
             "start": self._start,
@@ -319,8 +319,17 @@ class _Warden:
             report = None if progress_ns == self._sent_ns else self._replicas.read_report(0)
             self._sent_ns = progress_ns
             gpus = self._replicas.read_gpus(time.time())
-            beat = Beat(self._replicas.usage(0), progress_ns, report, gpus)
+            usage, files = self._replicas.usage(0), self._read_files()
+            beat = Beat(usage, progress_ns, report, gpus, files)
         self._channel.say(compose_beat(beat))
+
+    def _read_files(self) -> Mapping[str, str]:
+        """Return the files of the program, once a minute if the launcher cannot read them."""
+        now_s = self._loop.now()
+        if self._task["folder"] or now_s - self._files_sent_s < program_files.EVERY_S:
+            return {}
+        self._files_sent_s = now_s
+        return program_files.read_texts(self._folder, self._task["task_name"])
 
     def _progress_ns(self) -> int | None:
         try:
@@ -408,7 +417,7 @@ class _Warden:
         if self._task["folder"]:
             self._write_exit(record)
         else:
-            record["files"] = read_texts(self._folder, task_name)
+            record["files"] = program_files.read_texts(self._folder, task_name)
         self._channel.say({"is": "exit", **record})
         return True
 
