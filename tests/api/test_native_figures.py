@@ -30,6 +30,10 @@ from trainshed.testing.fake_engine import FakeEngine
 ROUTES = "/trainshed/v1/projects"
 TASK = "workerpool0-0"
 GPU = "GPU-1"
+NO_WORK_FOLDER = (
+    "event files in the working folder are not read: the engine fake does not keep it; write them "
+    "below the job's output directory in a bucket"
+)
 
 
 @pytest.fixture
@@ -141,7 +145,7 @@ def test_values_given_to_progress_are_scalars(world):
     job = running_job(world)
     give(world, job, line(1010.0, step=(1, 20), loss=4.0), line(1020.0, step=(21, 40), loss=3.0))
     body = get(world, "jobs/census/scalars")
-    assert (body["complete"], body["left_out"]) == (True, [])
+    assert (body["complete"], body["left_out"]) == (True, [NO_WORK_FOLDER])
     assert body["series"] == [
         {
             "name": "loss",
@@ -171,6 +175,14 @@ def test_event_files_below_the_log_directory_are_scalars(world, directory, below
     assert curve["points"] == [[5, started_s + 1.5, 2, 2, 2]]
 
 
+@pytest.mark.parametrize("path", ["usage", "scalars"])
+def test_a_tuning_job_has_the_figures_of_its_trials(world, path):
+    add_study(world.store, project="demo", job_id="tune")
+    body = get(world, f"jobs/tune/{path}")
+    sentences = body["missing" if path == "usage" else "left_out"]
+    assert sentences == ["a tuning job has no figures of its own; ask for one of its trials"]
+
+
 def test_event_files_of_a_bucket_of_another_project_are_not_read(world):
     world.store.add_bucket("data", "other")
     running_job(world, job_dir="gs://data/out")
@@ -197,7 +209,8 @@ def test_series_beyond_the_limit_are_said(world):
     body = get(world, "jobs/census/scalars")
     assert len(body["series"]) == 200
     assert body["left_out"] == [
-        "50 of 250 series are left out; ask for some of them with names=NAME"
+        NO_WORK_FOLDER,
+        "50 of 250 series are left out; ask for some of them with names=NAME",
     ]
 
 

@@ -42,14 +42,17 @@ class Answers:
     def __call__(self, _verb, path, _document):
         if path == PATH:
             return 200, {"name": "projects/p/jobs/census_1"}
+        if path == f"{PATH}/trials":
+            return 200, {"trials": [{"number": 2, "job": "77"}]}
         return 200, self.documents.pop(0)
 
 
-def call(trainshed, action, *documents, flags=()):
+def call(trainshed, action, *documents, flags=(), job="census_1", path=PATH):
     with StandIn(Answers(*documents)) as server:
         words = ("--project", "p", "--url", server.url, *flags)
-        shown = trainshed("jobs", action, "census_1", *words)
+        shown = trainshed("jobs", action, job, *words)
     assert shown.code == 0, shown.err
+    assert server.requests[-1][1] == f"{path}/{action}"
     return shown
 
 
@@ -102,6 +105,12 @@ def test_a_job_without_scalars_is_told_how_to_get_some(trainshed):
     assert shown.out == ""
     assert "a.tfevents: it is damaged" in shown.err
     assert "call trainshed_trainer.progress(step, loss=loss)" in shown.err
+
+
+@pytest.mark.parametrize(("action", "document"), [("usage", USAGE), ("scalars", scalars(LOSS))])
+def test_a_trial_is_named_by_its_tuning_job(trainshed, action, document):
+    path = "/trainshed/v1/projects/p/jobs/77"
+    call(trainshed, action, document, job="census_1/trials/2", path=path)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,19 @@ def find_job(context: ServerContext, text: str) -> NamedJob:
         return NamedJob(path, context.server.call("GET", path), trial)
 
 
+def find_trial(context: ServerContext, named: NamedJob) -> Json:
+    """Return the summary of the named trial.  Raises ServerRefusal if there is none."""
+    trials: list[Json] = context.server.call("GET", f"{named.path}/trials")["trials"]
+    for trial in trials:
+        if str(trial["number"]) == named.trial:
+            return trial
+    if trials:
+        message = f"{named.name} has no trial {named.trial} (accepted: 1 to {len(trials)})"
+    else:
+        message = f"{named.name} has no trials; name the job without /trials/{named.trial}"
+    raise ServerRefusal(404, "NOT_FOUND", message, [])
+
+
 def resource_name(context: ServerContext, collection: JobCollection, text: str) -> str:
     """Return the id or full name of the resource of one collection that a text names.
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext, context_of
-from trainshed.cli.jobs.job_names import TRIAL_HELP, NamedJob, find_job
+from trainshed.cli.jobs.job_names import TRIAL_HELP, NamedJob, find_job, find_trial
 from trainshed.cli.jobs.job_titles import JobTitles
 from trainshed.cli.jobs.jobs_list import run_time
 from trainshed.cli.jobs.resource_texts import date_of, wait_lines
@@ -14,8 +14,7 @@ from trainshed.cli.jobs.resources import replica_groups
 from trainshed.cli.projection import print_resource
 from trainshed.cli.terminal import note, state_text, table, wants_colour
 from trainshed.client.collections import collection_of, commands_of
-from trainshed.client.faults import Json, ServerRefusal
-from trainshed.model.refusals import Code
+from trainshed.client.faults import Json
 from trainshed.model.visible import visible_line
 
 EXAMPLE = """\
@@ -44,7 +43,7 @@ def run(request: flags.Request) -> int:
     context = context_of(args)
     named = find_job(context, args.job)
     if named.trial:
-        trial = _trial(context, named)
+        trial = find_trial(context, named)
         print_resource(args.format, trial, lambda: _pairs(list(trial.items())))
         return 0
     resource, titles = _resource(context, named), JobTitles(context.server)
@@ -58,18 +57,6 @@ def run(request: flags.Request) -> int:
 def _resource(context: ServerContext, named: NamedJob) -> Json:
     """Return the job's document in its own API; empty for a trial of AI Platform."""
     return {} if "/trials/" in named.name else context.server.call("GET", f"/v1/{named.name}")
-
-
-def _trial(context: ServerContext, named: NamedJob) -> Json:
-    trials: list[Json] = context.server.call("GET", f"{named.path}/trials")["trials"]
-    for trial in trials:
-        if str(trial["number"]) == named.trial:
-            return trial
-    if trials:
-        message = f"{named.name} has no trial {named.trial} (accepted: 1 to {len(trials)})"
-    else:
-        message = f"{named.name} has no trials; name the job without /trials/{named.trial}"
-    raise ServerRefusal(404, Code.NOT_FOUND.name, message, [])
 
 
 def _text(job: Json, resource: Json, titles: JobTitles) -> str:

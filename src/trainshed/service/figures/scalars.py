@@ -19,7 +19,7 @@ from trainshed.service.figures.attempt_spans import list_attempt_spans
 from trainshed.service.figures.event_curves import EventCurves, LogFolder
 from trainshed.service.figures.growing_curve import CurvePoint, GrowingCurve
 from trainshed.service.figures.merge_curves import NamedCurve, merge_curves
-from trainshed.service.figures.usage import LINES_MAX, SERIES_MAX, UsageReader
+from trainshed.service.figures.usage import LINES_MAX, OF_TRIALS, SERIES_MAX, UsageReader
 from trainshed.service.starts.bucket_uris import HasBucket, buckets_of_project
 from trainshed.storage.buckets import SCHEME, Buckets, split
 from trainshed.store.records.jobs import JobRecord
@@ -55,7 +55,7 @@ class ScalarReader:
         """
         record = self._usage.stories.find(project, job_id)
         chosen = frozenset(names)
-        left_out: list[str] = []
+        left_out: list[str] = [OF_TRIALS] if record.job.spec.is_study else []
         series = [*self._read_progress(record, chosen, points_max, left_out)]
         is_complete = self._read_events(record, chosen, points_max, series, left_out)
         if len(series) > SERIES_MAX:
@@ -106,11 +106,23 @@ class ScalarReader:
             is_complete = reader.read(folders, spans, time.monotonic() + READ_S_MAX)
             series += reader.curves(names, points_max)
             left_out += reader.left_out()
+            if not folders:
+                left_out += self._explain_lacking(record)
             if not is_complete:
                 left_out.append(reader.describe_rest())
         finally:
             lock.release()
         return is_complete
+
+    def _explain_lacking(self, record: JobRecord) -> Iterator[str]:
+        """Say that event files in the working folder are not read, if the engine keeps none."""
+        name = self._usage.engines.name_of(AttemptKey(record.uid, record.attempt))
+        engine = self._usage.engines.find_by_name(name)
+        if record.attempt and engine and not isinstance(engine, SupportsWorkFolders):
+            yield (
+                f"event files in the working folder are not read: the engine {name} does not keep "
+                "it; write them below the job's output directory in a bucket"
+            )
 
     def _list_folders(self, record: JobRecord) -> Iterator[LogFolder]:
         """Yield the log folders in buckets, and the working folders of the newest attempts.

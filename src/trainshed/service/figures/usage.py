@@ -18,6 +18,8 @@ from trainshed.store.records.jobs import JobRecord
 SERIES_MAX: Final = 200
 #: The most lines that a call reads before it leaves out older attempts.
 LINES_MAX: Final = 100_000
+#: What an answer for a tuning job lacks.
+OF_TRIALS: Final = "a tuning job has no figures of its own; ask for one of its trials"
 #: The words of a sentence for the series of a GPU.
 _GPU_WORDS: Final = {
     "gpu_use": "use",
@@ -55,7 +57,7 @@ class UsageReader:
         record = self.stories.find(project, job_id)
         spans = list_attempt_spans(self.stories.store, record)
         curves: list[UsageCurve] = []
-        missing: list[str] = []
+        missing: list[str] = [OF_TRIALS] if record.job.spec.is_study else []
         lines_left = LINES_MAX
         for number in _choose_attempts(record, call):
             if lines_left <= 0 or len(curves) >= SERIES_MAX:
