@@ -38,7 +38,7 @@ MODULES: Final = {
     "console": "console.page",
     "recovery": "service.recovery",
     "studies": "service.studies",
-    "usage-year": "observability.usage_year",
+    "observability": "observability.parts",
     "slurm": "slurm.submits",
     "kubernetes": "kubernetes.submits",
     "reduction": "reduction.rings",

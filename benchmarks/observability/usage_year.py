@@ -1,6 +1,6 @@
 """Measures sums of the use of machines over a year of many jobs, on both databases.
 
-    python -m benchmarks usage-year [--jobs 100000]
+    python -m benchmarks observability --only usage_year [--usage-year-jobs 100000]
 
 Rows of jobs are written into the store as the server writes them; a job lasts from minutes to three
 days.  The slowest of the four keys counts.

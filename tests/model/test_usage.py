@@ -9,23 +9,20 @@ from hypothesis import strategies as st
 
 from trainshed.model.usage import (
     LINE_BYTES_MAX,
-    UNITS,
     VALUES_MAX,
     GpuUsage,
     ReplicaUsage,
     ReportedProgress,
     Spread,
     UsageLine,
-    UsagePoint,
-    downsample,
     encode_lines,
-    list_series,
     merge_lines,
     parse_line,
     parse_lines,
     parse_progress,
     thin_lines,
 )
+from trainshed.model.usage_curves import UNITS, UsagePoint, downsample, list_series
 
 DAY_S = 86_400.0
 FULL = ReplicaUsage(

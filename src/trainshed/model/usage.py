@@ -25,20 +25,6 @@ THIN_S: Final = 600.0
 #: The longest time between two lines that is no gap, besides the time that the later one covers.
 GAP_S: Final = 5.0
 
-#: The units of the series by name; the values that a trainer reports have no unit.
-UNITS: Final[Mapping[str, str]] = {
-    "cpu": "cores",
-    "memory": "bytes",
-    "read": "bytes/s",
-    "written": "bytes/s",
-    "processes": "",
-    "step": "",
-    "gpu_use": "ratio",
-    "gpu_memory": "bytes",
-    "gpu_power": "W",
-    "gpu_temperature": "C",
-}
-
 
 class Spread(NamedTuple):
     """The least value, the mean and the greatest value of some samples."""
@@ -85,8 +71,9 @@ class GpuUsage(NamedTuple):
 
 
 _NUMBERS: Final = frozenset({int, float})
-_REPLICA_SPREADS: Final = ("cpu", "memory", "read", "written", "processes")
-_GPU_SPREADS: Final = ("use", "memory", "power", "temperature")
+#: The series of replicas and of GPUs that have a spread in each line.
+REPLICA_SPREADS: Final = ("cpu", "memory", "read", "written", "processes")
+GPU_SPREADS: Final = ("use", "memory", "power", "temperature")
 
 
 class UsageLine(NamedTuple):
@@ -100,29 +87,6 @@ class UsageLine(NamedTuple):
     """The usage of the replicas by task name."""
     gpus: Mapping[str, GpuUsage] = {}
     """The usage of the GPUs by UUID."""
-
-
-class UsagePoint(NamedTuple):
-    """The samples of one series that make one point of a curve."""
-
-    at: float
-    """The time of the last sample, in seconds since 1970."""
-    low: float
-    mean: float
-    high: float
-
-
-class UsageSeries(NamedTuple):
-    """One curve: a quantity of a replica or of a GPU over time."""
-
-    name: str
-    """A key of ``UNITS``."""
-    unit: str
-    task: str
-    """The task name of the replica; empty for a series of a GPU."""
-    gpu: str
-    """The UUID of the GPU; empty for a series of a replica."""
-    points: tuple[UsagePoint, ...]
 
 
 def encode_lines(line: UsageLine) -> list[bytes]:
@@ -205,7 +169,7 @@ def _parse_replica(document: Any) -> ReplicaUsage:
     values = document.get("values", {})
     step = document.get("step")
     return ReplicaUsage(
-        **_parse_spreads(document, _REPLICA_SPREADS),
+        **_parse_spreads(document, REPLICA_SPREADS),
         step=None if step is None else _parse_steps(step),
         total=_parse_step(document["total"]) if "total" in document else None,
         values={
@@ -217,7 +181,7 @@ def _parse_replica(document: Any) -> ReplicaUsage:
 def _parse_gpu(document: Any) -> GpuUsage:
     energy_j = document.get("energy_j")
     return GpuUsage(
-        **_parse_spreads(document, _GPU_SPREADS),
+        **_parse_spreads(document, GPU_SPREADS),
         energy_j=None if energy_j is None else _check(energy_j),
     )
 
@@ -322,7 +286,7 @@ def _merge_replica(rows: Sequence[tuple[float, ReplicaUsage]]) -> ReplicaUsage:
     totals = [usage.total for _, usage in rows if usage.total is not None]
     names = dict.fromkeys(name for _, usage in rows for name in usage.values)
     return ReplicaUsage(
-        **_merge_each(rows, _REPLICA_SPREADS),
+        **_merge_each(rows, REPLICA_SPREADS),
         step=(steps[0][0], steps[-1][1]) if steps else None,
         total=totals[-1] if totals else None,
         values={
@@ -336,7 +300,7 @@ def _merge_replica(rows: Sequence[tuple[float, ReplicaUsage]]) -> ReplicaUsage:
 def _merge_gpu(rows: Sequence[tuple[float, GpuUsage]]) -> GpuUsage:
     energies_j = [usage.energy_j for _, usage in rows if usage.energy_j is not None]
     return GpuUsage(
-        **_merge_each(rows, _GPU_SPREADS), energy_j=sum(energies_j) if energies_j else None
+        **_merge_each(rows, GPU_SPREADS), energy_j=sum(energies_j) if energies_j else None
     )
 
 
@@ -379,54 +343,3 @@ def thin_lines(lines: Iterable[UsageLine], now_s: float) -> Iterator[UsageLine]:
 def _are_of_one(line: UsageLine, later: UsageLine) -> bool:
     is_gap = later.at - later.s - line.at > GAP_S and later.at != line.at
     return line.at // THIN_S == later.at // THIN_S and not is_gap
-
-
-def list_series(lines: Sequence[UsageLine]) -> list[UsageSeries]:
-    """List the series of replicas and GPUs in ``lines``; values that a program reported excluded.
-
-    The points of ``step`` have the first and the last step of their line.
-    """
-    points: dict[tuple[str, str, str], list[UsagePoint]] = {}
-    for line in lines:
-        for task, replica in line.replicas.items():
-            for name in _REPLICA_SPREADS:
-                _add_point(points, (name, task, ""), line.at, getattr(replica, name))
-            if replica.step is not None:
-                first, last = replica.step
-                spread = Spread(min(first, last), last, max(first, last))
-                _add_point(points, ("step", task, ""), line.at, spread)
-        for uuid, gpu in line.gpus.items():
-            for name in _GPU_SPREADS:
-                _add_point(points, (f"gpu_{name}", "", uuid), line.at, getattr(gpu, name))
-    return [
-        UsageSeries(name, UNITS[name], task, gpu, tuple(series))
-        for (name, task, gpu), series in points.items()
-    ]
-
-
-def _add_point(
-    points: dict[tuple[str, str, str], list[UsagePoint]],
-    key: tuple[str, str, str],
-    at: float,
-    spread: Spread | None,
-) -> None:
-    if spread is not None:
-        points.setdefault(key, []).append(UsagePoint(at, *spread))
-
-
-def downsample(points: Sequence[UsagePoint], points_max: int) -> Sequence[UsagePoint]:
-    """Return at most ``points_max`` points, at least 1; the least and greatest values stay."""
-    count = len(points)
-    if count <= points_max:
-        return points
-    ends = [count * number // points_max for number in range(points_max + 1)]
-    return [_merge_points(points[start:end]) for start, end in zip(ends, ends[1:])]
-
-
-def _merge_points(points: Sequence[UsagePoint]) -> UsagePoint:
-    return UsagePoint(
-        points[-1].at,
-        min(point.low for point in points),
-        sum(point.mean / len(points) for point in points),
-        max(point.high for point in points),
-    )

@@ -8,7 +8,8 @@ from trainshed.engines.capabilities import SupportsUsage
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.refusals import Code, Refusal
-from trainshed.model.usage import UsageLine, UsageSeries, downsample, list_series
+from trainshed.model.usage import UsageLine
+from trainshed.model.usage_curves import UsageSeries, downsample, list_series
 from trainshed.service.figures.answers import JobUsage, UsageCurve
 from trainshed.service.figures.attempt_spans import list_attempt_spans
 from trainshed.service.jobs.story import Stories

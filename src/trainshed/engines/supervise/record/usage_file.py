@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import BinaryIO, Final
 
-from trainshed.engines.supervise.record.folder import AttemptFolder, read_file
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.files.beneath import NOT_A_FILE, Beneath, PathBeneath
 from trainshed.model.usage import (
     FULL_S,
+    LINE_BYTES_MAX,
     THIN_S,
     UsageLine,
     encode_lines,
@@ -24,13 +25,15 @@ from trainshed.model.usage import (
 
 _PRIVATE_FILE: Final = 0o600
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-#: The format of the packed file, as zlib calls it, and a level and a use of memory that pack to
-#: nearly the same size as the largest ones.
-_GZIP: Final = 31
+#: The format of the packed file, as zlib calls it, with a window of 8 KiB, and a use of memory: a
+#: supervisor has little, and the largest ones would save a tenth of the file.
+_GZIP: Final = 16 + 13
+_ANY_GZIP: Final = 16 + 15
 _LEVEL: Final = 6
-_MEMORY_LEVEL: Final = 6
+_MEMORY_LEVEL: Final = 4
 #: The size from which the lines are packed.
-_PACK_BYTES: Final = 1 << 16
+_PACK_BYTES: Final = 1 << 15
+_READ_BYTES: Final = 1 << 12
 #: The bytes that are unpacked at a time: at most 1,000 times as many come out.
 _PIECE_BYTES: Final = 1 << 11
 #: The largest file that is read, and the most bytes that are unpacked: more than those of a job of
@@ -73,8 +76,9 @@ class UsageFile:
         import zlib  # noqa: PLC0415 - most attempts end before
 
         packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP, _MEMORY_LEVEL)
-        lines = read_file(PathBeneath.of_file(self._folder.usage), bytes_max=_FILE_BYTES_MAX)
-        _append(self._folder.packed_usage, packer.compress(lines) + packer.flush())
+        with _open(self._folder.usage) as file:
+            pieces = [packer.compress(piece) for piece in iter(lambda: file.read(_READ_BYTES), b"")]
+        _append(self._folder.packed_usage, b"".join(pieces) + packer.flush())
         os.truncate(self._folder.usage, 0)
         if self._thin_at is None:
             self._thin_at = at + FULL_S
@@ -97,7 +101,7 @@ def thin(folder: AttemptFolder, at: float) -> None:
     descriptor = os.open(draft, _WRITE | os.O_EXCL, _PRIVATE_FILE)
     try:
         with open(descriptor, "wb") as target:
-            lines = _thin(_read_packed(folder.packed_usage), at)
+            lines = _thin(read_packed(folder.packed_usage), at)
             target.writelines(packer.compress(line + b"\n") for line in lines)
             target.write(packer.flush())
         os.replace(draft, folder.packed_usage)
@@ -155,7 +159,7 @@ def read_usage(folder: AttemptFolder) -> list[UsageLine]:
     Programs may have changed the files, so the sizes are limited and invalid lines are skipped.
     Raises OSError if the files cannot be read now.
     """
-    lines = [*_read_packed(folder.packed_usage), *_read_lines(folder.usage)]
+    lines = [*read_packed(folder.packed_usage), *_read_lines(folder.usage)]
     return parse_lines(filter(None, lines))
 
 
@@ -165,8 +169,8 @@ def read_newest_usage(folder: AttemptFolder) -> list[UsageLine]:
     Raises OSError if the files cannot be read now.
     """
     with _open(folder.usage) as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _PACK_BYTES))
-        lines = file.read(_PACK_BYTES).split(b"\n")
+        file.seek(max(0, file.seek(0, os.SEEK_END) - LINE_BYTES_MAX))
+        lines = file.read(LINE_BYTES_MAX).split(b"\n")
     newest = parse_lines(filter(None, lines[-NEWEST_MAX - 1 :]))
     return newest or read_usage(folder)[-NEWEST_MAX:]
 
@@ -176,14 +180,14 @@ def _read_lines(path: str) -> list[bytes]:
         return file.read(_FILE_BYTES_MAX).split(b"\n")
 
 
-def _read_packed(path: str) -> Iterator[bytes]:
+def read_packed(path: str) -> Iterator[bytes]:
     """Yield the lines of a packed file; the last may be cut off."""
     rest = b""
     with _open(path) as file:
         for piece in _unpack(file):
             *lines, rest = (rest + piece).split(b"\n")
             yield from lines
-            if len(rest) > _PACK_BYTES:
+            if len(rest) > LINE_BYTES_MAX:
                 rest = b""  # no line is as long
     if rest:
         yield rest
@@ -206,7 +210,7 @@ def _unpack(file: BinaryIO) -> Iterator[bytes]:
     import zlib  # noqa: PLC0415 - supervisors of most attempts do not need it
 
     unpacked_bytes, data = 0, file.read(_PIECE_BYTES)
-    unpacker = zlib.decompressobj(_GZIP)
+    unpacker = zlib.decompressobj(_ANY_GZIP)
     while data and unpacked_bytes < _UNPACKED_BYTES_MAX:
         try:
             piece = unpacker.decompress(data)
@@ -216,4 +220,4 @@ def _unpack(file: BinaryIO) -> Iterator[bytes]:
         yield piece
         data = unpacker.unused_data or file.read(_PIECE_BYTES)
         if unpacker.eof:
-            unpacker = zlib.decompressobj(_GZIP)
+            unpacker = zlib.decompressobj(_ANY_GZIP)
