@@ -1,0 +1,374 @@
+"""The pages of metrics: what Prometheus reads of them, also while the database is away."""
+
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_families
+from prometheus_client.parser import text_string_to_metric_families
+
+from databases import new_database
+from store.builders import PROJECT, add, go, place
+from trainshed.engines.capabilities import GpuNow
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.gpus import GpuSample, GpuState, NodeGpu
+from trainshed.model.refusals import Refusal
+from trainshed.model.resources import Node
+from trainshed.model.restarts import Restarts
+from trainshed.model.status import JobError, JobState
+from trainshed.service.figures.answers import ProgressRow
+from trainshed.service.telemetry import counters as counting
+from trainshed.service.telemetry import families, server_page
+from trainshed.service.telemetry.counters import Counters
+from trainshed.service.telemetry.families import FAMILIES
+from trainshed.service.telemetry.family import Distribution, Family, FamilyKind
+from trainshed.service.telemetry.installation import NODES_MAX
+from trainshed.service.telemetry.job_families import JOB_FAMILIES
+from trainshed.service.telemetry.job_page import LABEL_CHARS_MAX, JobsPage
+from trainshed.service.telemetry.page import write_page
+from trainshed.service.telemetry.server_page import HeldTime, MetricsPage, PageSources, StoreReader
+from trainshed.service.telemetry.store_counts import find_cause
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import open_store
+from trainshed.store.records.steps import JobChange
+
+DOCS = Path(__file__).parents[2] / "docs/reference/telemetry.md"
+ALL = (*FAMILIES, *JOB_FAMILIES)
+#: The base units of Prometheus, and what is counted without a unit.
+UNITS = ("seconds", "bytes", "ratio", "watts", "celsius", "joules", "info")
+HOSTILE = 'a"b\\c\nd{}=,é'
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = open_store(new_database(tmp_path))
+    yield store
+    store.close()
+
+
+def samples_of(text, parse=text_string_to_metric_families):
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in parse(text)
+        for sample in family.samples
+    }
+
+
+def names_of(text):
+    return {family.name for family in text_string_to_metric_families(text) if family.samples}
+
+
+# the families
+
+
+@pytest.mark.parametrize("family", ALL, ids=lambda family: family.name)
+def test_a_family_follows_the_rules_of_prometheus(family):
+    words = family.name.split("_")
+    assert words[0] in ("trainshed", "process")
+    assert words[-1] not in (
+        "total",
+        "count",
+        "sum",
+        "bucket",
+        "ms",
+        "percent",
+        "kb",
+        "mb",
+        "minutes",
+    )
+    assert family.text
+    assert "\n" not in family.text
+    if set(words) & {"duration", "wait", "start", "run", "power", "temperature", "energy"}:
+        assert words[-1] in UNITS
+    assert (family.kind is FamilyKind.HISTOGRAM) == bool(family.buckets)
+    assert len(family.buckets) <= 11
+    assert list(family.buckets) == sorted(set(family.buckets))
+    of_job = {"user", "creator", "image", "path", "message", "uid"} & set(family.labels)
+    assert not of_job or family in JOB_FAMILIES
+
+
+def test_no_name_stands_for_two_families_of_a_page():
+    for page in (FAMILIES, JOB_FAMILIES):
+        assert len({family.sample_name for family in page}) == len(page)
+
+
+@pytest.mark.parametrize("family", ALL, ids=lambda family: family.name)
+def test_the_reference_lists_a_family_with_its_labels(family):
+    rows = [line for line in DOCS.read_text().splitlines() if f"| `{family.sample_name}`" in line]
+    [row] = rows
+    _, _, kind, labels, *_ = [cell.strip() for cell in row.split("|")]
+    assert kind == family.kind.value
+    assert labels == (", ".join(f"`{label}`" for label in family.labels) or "-")
+
+
+# the formats
+
+KINDS = (
+    (Family(name="x", kind=FamilyKind.COUNTER, text="c", labels=("a",)), {(HOSTILE,): 2.0}),
+    (Family(name="y", kind=FamilyKind.GAUGE, text="g"), {(): 0.1}),
+    (
+        Family(name="z_seconds", kind=FamilyKind.HISTOGRAM, text="h", buckets=(0.5, 2.0)),
+        {(): Distribution((1, 0, 2), 3, 9.25)},
+    ),
+    (Family(name="s", kind=FamilyKind.SUMMARY, text="s"), {(): Distribution((), 3, 9.25)}),
+)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_both_formats_are_read_with_names_of_every_kind(is_open):
+    parse = open_families if is_open else text_string_to_metric_families
+    assert samples_of(write_page(KINDS, is_open=is_open), parse) == {
+        ("x_total", HOSTILE): 2,
+        ("y",): 0.1,
+        ("z_seconds_bucket", "0.5"): 1,
+        ("z_seconds_bucket", "2.0"): 1,
+        ("z_seconds_bucket", "+Inf"): 3,
+        ("z_seconds_count",): 3,
+        ("z_seconds_sum",): 9.25,
+        ("s_count",): 3,
+        ("s_sum",): 9.25,
+    }
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_all_families_are_read_in_both_formats(store, is_open):
+    parse = open_families if is_open else text_string_to_metric_families
+    text = MetricsPage(PageSources(store=store, counters=Counters())).text(is_open=is_open)
+    assert ("trainshed_store_up",) in samples_of(text, parse)
+
+
+# counters
+
+
+def test_a_project_keeps_its_series_and_late_ones_are_counted_together():
+    counters = Counters()
+    for number in range(300):
+        counters.submitted(f"p{number}", "ml_v1")
+    counters.submitted("p0", "ml_v1")
+    counts = dict(counters.read())[families.JOBS_SUBMITTED]
+    assert len(counts) == counting.PROJECTS_MAX + 1
+    assert (counts["p0", "ml_v1"], counts["other", "ml_v1"]) == (2, 300 - counting.PROJECTS_MAX)
+
+
+def test_a_value_is_in_the_first_bucket_that_holds_it():
+    counters = Counters()
+    for seconds in (0.001, 0.0011, 999.0):
+        counters.passed(seconds)
+    [sample] = dict(counters.read())[families.SCHEDULING_PASS].values()
+    assert (sample.counts[0], sample.counts[1], sample.counts[-1], sample.number) == (1, 1, 1, 3)
+
+
+def test_counters_lose_nothing_between_threads():
+    counters = Counters()
+    run = [
+        threading.Thread(target=lambda: [counters.restarted("infra") for _ in range(2000)])
+        for _ in range(4)
+    ]
+    for thread in run:
+        thread.start()
+    for thread in run:
+        thread.join()
+    assert dict(counters.read())[families.JOB_RESTARTS] == {("infra",): 8000}
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "has_run", "cause"),
+    [
+        (JobState.SUCCEEDED, None, True, "none"),
+        (JobState.FAILED, 3, True, "program"),
+        (JobState.FAILED, 9, False, "program"),
+        (JobState.FAILED, 14, True, "infra"),
+        (JobState.FAILED, 13, False, "infra"),
+        (JobState.FAILED, None, True, "infra"),
+        (JobState.CANCELLED, 4, True, "timeout"),
+        (JobState.CANCELLED, 4, False, "waited"),
+        (JobState.CANCELLED, 1, False, "cancelled"),
+        (JobState.CANCELLED, None, False, "cancelled"),
+    ],
+)
+def test_the_cause_of_an_end_is_that_of_its_error(state, code, has_run, cause):
+    change = JobChange(
+        uid=1, project="p", kind="jobs", state=state, attempt=1, at_ns=1, create_ns=0,
+        is_study=False, ends=True, has_run=has_run,
+        error=None if code is None else JobError(code=code, message="why"),
+    )  # fmt: skip
+    assert find_cause(change) == cause
+
+
+# the server's page
+
+
+def gpus(count, attempt=None):
+    reading = GpuSample(
+        at=None, used_bytes=1, use=0.5, power_w=300.0, energy_j=1e6, temperature_c=60,
+        ecc_errors=0, throttled=(),
+    )  # fmt: skip
+    state = GpuState.HELD if attempt else GpuState.FREE
+    return [
+        GpuNow(
+            gpu=NodeGpu(uuid=f"GPU-{n}", index=n, type="H100", memory_bytes=1, state=state),
+            attempt=attempt, reading=reading, idle_s=1.0, driver="580",
+        )
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def test_a_page_of_20_projects_and_8_gpus_has_at_most_600_series(store):
+    counters = Counters()
+    now = gpus(8)
+    store.see_nodes("", [Node(name="n1", devices=tuple(status.gpu for status in now))])
+    for number in range(300):
+        add(store, project=f"p{number}")
+    for number in range(300):
+        for dialect in ("ml_v1", "aiplatform_v1"):
+            counters.submitted(f"p{number}", dialect)
+        for state, cause in (("SUCCEEDED", "none"), ("FAILED", "program"), ("FAILED", "infra")):
+            counters.finished(f"p{number}", state, cause)
+        counters.held("n1", f"p{number}", 1.0, is_busy=True)
+    for api in ("ml_v1", "aiplatform_v1", "storage_v1", "native", "console"):
+        for status in (200, 400):
+            counters.answered(api, status, 0.1)
+    sources = PageSources(store=store, counters=counters, gpus_now=lambda: now)
+    text = MetricsPage(sources).text()
+    assert ("trainshed_gpu_power_watts", "n1", "7") in samples_of(text)
+    assert len([line for line in text.splitlines() if not line.startswith("#")]) <= 600
+
+
+def test_another_server_describes_only_itself(store):
+    add(store)
+    now = gpus(1)
+    store.see_nodes("", [Node(name="n1", devices=(now[0].gpu,))])
+    sources = PageSources(store=store, counters=Counters(), gpus_now=lambda: now)
+    first = names_of(MetricsPage(sources).text())
+    other = names_of(MetricsPage(replace(sources, is_leading=lambda: False)).text())
+    whole = {"jobs", "queue_jobs", "queue_oldest_wait_seconds", "nodes", "node_replicas",
+             "node_seen_timestamp_seconds", "node_gpus", "servers"}  # fmt: skip
+    assert first - other == {f"trainshed_{name}" for name in whole}
+    assert "trainshed_gpu_power_watts" in other
+
+
+def test_many_nodes_are_sums(store):
+    store.see_nodes("", [Node(name=f"n{n}") for n in range(NODES_MAX + 1)])
+    samples = samples_of(MetricsPage(PageSources(store=store, counters=Counters())).text())
+    assert samples["trainshed_nodes", "READY"] == NODES_MAX + 1
+    assert samples["trainshed_node_replicas", "", "READY"] == 0
+    assert not [key for key in samples if key[0] == "trainshed_node_seen_timestamp_seconds"]
+
+
+def test_the_job_that_holds_a_gpu_is_named_and_its_time_counted(store):
+    job = place(store, add(store).uid)
+    now = gpus(1, AttemptKey(int(job.uid), 1))
+    store.see_nodes("", [Node(name="n1", devices=(now[0].gpu,))])
+    clock = SimpleNamespace(now=0.0)
+    sources = PageSources(store=store, counters=Counters(), gpus_now=lambda: now)
+    held = HeldTime(sources, monotonic=lambda: clock.now)
+    held.count()
+    clock.now = 5.0
+    held.count()
+    samples = samples_of(MetricsPage(sources).text())
+    info = ("trainshed_gpu_job_info", "n1", "0", PROJECT, str(job.uid), "", "1")
+    assert samples[info] == 1
+    assert samples["trainshed_gpu_held_seconds_total", "n1", PROJECT] == 5
+    assert samples["trainshed_gpu_busy_seconds_total", "n1", PROJECT] == 5
+
+
+def test_all_callers_within_a_second_get_one_reading(store):
+    clock = SimpleNamespace(now=0.0)
+    page = MetricsPage(PageSources(store=store, counters=Counters()), lambda: clock.now)
+    first = page.text()
+    add(store)
+    assert page.text() == first
+    clock.now = server_page.FRESH_S
+    assert f'trainshed_jobs{{project="{PROJECT}",state="QUEUED"}} 1' in page.text()
+
+
+class Away:
+    """A store whose database does not answer."""
+
+    def __init__(self, fault=None):
+        self.fault = fault
+        self.answers = threading.Event()
+
+    def clock_skew_s(self):
+        return 0.0
+
+    def nodes(self, **_):
+        if self.fault:
+            raise self.fault
+        self.answers.wait()
+        raise StoreFault("it was away")
+
+
+def test_a_page_without_a_database_has_what_the_process_knows():
+    counters = Counters()
+    counters.restarted("infra")
+    page = MetricsPage(PageSources(store=Away(StoreFault("away")), counters=counters))
+    samples = samples_of(page.text())
+    assert samples["trainshed_store_up",] == 0
+    assert samples["trainshed_job_restarts_total", "infra"] == 1
+
+
+def test_a_database_that_hangs_delays_one_page_only(monkeypatch):
+    monkeypatch.setattr(server_page, "STORE_S_MAX", 0.05)
+    store = Away()
+    reader = StoreReader(PageSources(store=store, counters=Counters()))
+    assert reader.read() is None
+    threads = threading.active_count()
+    monkeypatch.setattr(server_page, "STORE_S_MAX", 600.0)
+    began = time.monotonic()
+    assert reader.read() is None
+    assert time.monotonic() - began < 60
+    assert threading.active_count() == threads
+    store.answers.set()
+
+
+# the page of jobs
+
+
+def test_a_page_of_jobs_has_their_states_restarts_steps_and_costs(store):
+    job = place(store, add(store).uid)
+    go(store, job.uid, JobState.PREPARING, restarts=Restarts(infra=2))
+    cost = {"amount": 1.5, "currency": "EUR", "at_least": True}
+    row = ProgressRow(
+        project=PROJECT, job=job.name, attempt=1, step=7, total=None, step_s=0.5,
+        predicted_step_s=None, gpu_use=0.25, cost=cost,
+    )  # fmt: skip
+    gone = replace(row, job="projects/other/jobs/gone")
+    page = JobsPage(store, 10, lambda: [row, gone])
+    key = (PROJECT, str(job.uid))
+    samples = samples_of(page.text([], is_open=False))
+    assert samples["trainshed_job_info", *key, "customJobs", "PREPARING", "1", "ada"] == 1
+    assert samples["trainshed_job_restarts_by_cause_total", *key, "infra"] == 2
+    assert (samples["trainshed_job_step", *key], samples["trainshed_job_gpus", *key]) == (7, 2)
+    assert samples["trainshed_job_cost", *key, "EUR", "true"] == 1.5
+    assert ("trainshed_job_expected_steps", *key) not in samples
+    assert not [labels for labels in samples if "gone" in labels]
+
+
+def test_a_page_of_jobs_has_the_newest_that_are_not_over_and_the_families_asked_for(store):
+    over, _, newest = (add(store) for _ in range(3))
+    go(store, over.uid, JobState.CANCELLED)
+    page = JobsPage(store, 1)
+    samples = samples_of(page.text(["trainshed_job_gpus"], is_open=False))
+    assert list(samples) == [("trainshed_job_gpus", PROJECT, str(newest.uid))]
+    with pytest.raises(Refusal, match=r"family must be one of trainshed_job_info, .*, got 'jobs'"):
+        page.text(["jobs"], is_open=False)
+
+
+def test_names_of_jobs_are_cut_and_escaped(store):
+    add(store, creator=HOSTILE + "x" * 500)
+    text = JobsPage(store, 10).text([], is_open=True)
+    [info] = [key for key in samples_of(text, open_families) if key[0] == "trainshed_job_info"]
+    assert info[-1] == (HOSTILE + "x" * 500)[:LABEL_CHARS_MAX]
+
+
+def test_a_page_of_jobs_without_a_database_asks_to_try_again():
+    def fail(**_):
+        raise StoreFault("away")
+
+    page = JobsPage(SimpleNamespace(newest_open=fail), 10)
+    with pytest.raises(Refusal, match="try again in a moment"):
+        page.text([], is_open=False)
