@@ -273,8 +273,9 @@ def build(
         engines=engines,
     )
     read_progress = cache(partial(make_progress, store, engines, prices))
+    streams = Streams(settings.streams_max)
     telemetry = make_telemetry(
-        settings, store, counters, engines, nodes.gpus_now, leads, read_progress
+        settings, store, counters, controller, nodes, streams, traces, read_progress
     )
     alerts = Alerts(
         store=store,
@@ -284,7 +285,6 @@ def build(
     )
     attempts = AttemptService(store, engines)
     buckets = BucketService(store=store, has_folder=objects.buckets.has)
-    streams = Streams(settings.streams_max)
     native = LazyApp(
         partial(
             make_native,

@@ -6,14 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainshed.api.metrics import MetricsPages
+from trainshed.app.traces import Traces
 from trainshed.catalog.open import catalog_for
 from trainshed.config import Settings
+from trainshed.controller.loop import Controller
 from trainshed.engines.several import Engines
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect
 from trainshed.service.costs.prices import Prices
-from trainshed.service.nodes.node_gpus import GpusNow
+from trainshed.service.log.streams import Streams
+from trainshed.service.nodes.node_service import NodeService
+from trainshed.service.telemetry import families
 from trainshed.service.telemetry.counters import Counters
+from trainshed.service.telemetry.family import Family
 from trainshed.service.telemetry.job_page import JobsPage
 from trainshed.service.telemetry.server_page import HeldTime, MetricsPage, PageSources
 from trainshed.storage.buckets import buckets_of
@@ -34,18 +39,20 @@ def make_telemetry(  # noqa: PLR0913, PLR0917 - what the pages describe
     settings: Settings,
     store: Store,
     counters: Counters,
-    engines: Engines,
-    gpus_now: GpusNow | None,
-    is_leading: Callable[[], bool],
+    controller: Controller,
+    nodes: NodeService,
+    streams: Streams,
+    traces: Traces,
     read_progress: Callable[[], "ProgressReader"],
 ) -> ServerTelemetry:
     """Connect the pages to what they read; nothing is read yet."""
     sources = PageSources(
         store=store,
         counters=counters,
-        engines=engines,
-        gpus_now=gpus_now,
-        is_leading=is_leading,
+        engines=nodes.engines,
+        gpus_now=nodes.gpus_now,
+        is_leading=lambda: controller.leading,
+        figures=_list_figures(controller, streams, traces),
         disks=_disks(settings),
         database="postgresql" if (settings.database or "").startswith("postgresql") else "sqlite",
     )
@@ -60,6 +67,18 @@ def make_telemetry(  # noqa: PLR0913, PLR0917 - what the pages describe
         ),
         count_held=HeldTime(sources).count,
     )
+
+
+def _list_figures(
+    controller: Controller, streams: Streams, traces: Traces
+) -> Mapping[Family, Callable[[], float]]:
+    figures: dict[Family, Callable[[], float]] = {
+        families.REPLICAS_HUNG: lambda: controller.hung_replicas,
+        families.LOG_STREAMS: streams.count,
+    }
+    if (exporter := traces.exporter) is not None:
+        figures[families.OTEL_DROPPED] = lambda: exporter.dropped
+    return figures
 
 
 def make_progress(store: Store, engines: Engines, prices: Prices) -> "ProgressReader":

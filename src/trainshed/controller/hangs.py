@@ -53,6 +53,10 @@ class Hangs:
             self._store.add_event(observation.key.uid, story.recovered(task_name))
         record.hung = set(hangs_by_task)
 
+    def count(self) -> int:
+        """Return the number of replicas that hang now; callable from any thread."""
+        return sum(len(record.hung) for record in tuple(self._records.values()))
+
     def matters(self, state: JobState, observation: Observation) -> bool:
         """Return whether the attempt may have to be ended because of a hang."""
         if not (self._restart and observation.hung):

@@ -105,7 +105,7 @@ class Controller:
             engines,
             startable,
         )
-        hangs = Hangs(store, restart=hang_restart, grace_s=pace.grace_s)
+        hangs = self._hangs = Hangs(store, restart=hang_restart, grace_s=pace.grace_s)
         model_folders = ModelFolders(store, buckets)
         self._observer = Observer(
             store, engines, leases, holdings, hangs, budgets, pace, model_folders
@@ -196,6 +196,11 @@ class Controller:
     def is_running(self) -> bool:
         """Whether all threads were started, and none has ended or is to end."""
         return all(worker.is_running for worker in self._workers.values())
+
+    @property
+    def hung_replicas(self) -> int:
+        """Return the number of replicas of this server's jobs that hang now."""
+        return self._hangs.count()
 
     @property
     def leading(self) -> bool:

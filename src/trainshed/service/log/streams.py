@@ -27,6 +27,11 @@ class Streams:
         finally:
             self._end(caller)
 
+    def count(self) -> int:
+        """Return the number of open streams."""
+        with self._lock:
+            return self._open.total()
+
     def _begin(self, caller: Caller) -> None:
         with self._lock:
             key = (caller.project, caller.name)

@@ -127,19 +127,11 @@ class Counters:
         if seconds is not None:
             self._observe(families.HTTP_SECONDS, seconds, api)
 
-    def signed_in(self, result: str) -> None:
-        """Count a sign-in of a browser: ``done`` or ``refused``."""
-        self._add(families.SIGNINS, result)
-
     def held(self, node: str, project: str, gpu_seconds: float, *, is_busy: bool) -> None:
         """Count time for which a job held a GPU of this machine."""
         labels = (node, self.projects.choose(project))
         self._add(families.GPU_HELD, *labels, amount=gpu_seconds)
         self._add(families.GPU_BUSY, *labels, amount=gpu_seconds if is_busy else 0.0)
-
-    def otel_dropped(self, signal: str, count: int = 1) -> None:
-        """Count spans that did not reach the collector."""
-        self._add(families.OTEL_DROPPED, signal, amount=count)
 
     def read(self) -> Iterator[tuple[Family, Samples]]:
         """Yield a copy of all counters and histograms."""
@@ -170,7 +162,6 @@ class Counters:
 COUNTED: Final = (
     families.HTTP_REQUESTS,
     families.HTTP_SECONDS,
-    families.SIGNINS,
     families.AUTH_REFUSALS,
     families.JOBS_SUBMITTED,
     families.JOBS_REFUSED,
@@ -186,5 +177,4 @@ COUNTED: Final = (
     families.STORE_COMMIT,
     families.STORE_WRITES,
     families.STORE_ERRORS,
-    families.OTEL_DROPPED,
 )

@@ -47,7 +47,6 @@ HTTP_SECONDS: Final = _family(
     _H, "http_request_duration_seconds", "Time to the end of an answer, without streams", "api",
     buckets=_REQUEST_S,
 )  # fmt: skip
-SIGNINS: Final = _family(_C, "signins", "Sign-ins of browsers", "result")
 AUTH_REFUSALS: Final = _family(
     _C, "auth_refusals", "Calls refused for their credentials or role", "reason"
 )
@@ -82,6 +81,10 @@ SCHEDULING_PASS: Final = _family(
 )
 GANG_PLACED: Final = _family(
     _H, "gang_placed_replicas", "Replicas of an attempt that got its nodes", buckets=_POWERS
+)
+
+REPLICAS_HUNG: Final = _family(
+    _G, "replicas_hung", "Replicas of this server's jobs that make no progress"
 )
 
 ENGINE_COMMANDS: Final = _family(
@@ -158,9 +161,8 @@ STORE_WRITES: Final = _family(
 )
 STORE_ERRORS: Final = _family(_C, "store_errors", "Writes that the database did not store", "kind")
 DATA_FREE: Final = _family(_G, "data_free_bytes", "Free space of a disk", "what")
-OTEL_DROPPED: Final = _family(
-    _C, "otel_dropped", "Spans that were not sent to the collector", "signal"
-)
+OTEL_DROPPED: Final = _family(_C, "otel_dropped", "Spans that the collector of traces did not get")
+LOG_STREAMS: Final = _family(_G, "log_streams", "Logs that callers stream now")
 
 PROCESS_CPU: Final = Family(
     name="process_cpu_seconds", kind=_C, text="User and system CPU time of the server"

@@ -23,7 +23,7 @@ from trainshed.service.nodes.node_gpus import GpusNow
 from trainshed.service.telemetry import families
 from trainshed.service.telemetry.counters import Counters
 from trainshed.service.telemetry.engines import read_engines, read_enqueued
-from trainshed.service.telemetry.family import FamilySamples
+from trainshed.service.telemetry.family import Family, FamilySamples
 from trainshed.service.telemetry.gpus import count_held, list_local, read_local, read_node_gpus
 from trainshed.service.telemetry.installation import NODES_MAX, read_jobs, read_nodes
 from trainshed.service.telemetry.page import write_page
@@ -52,6 +52,8 @@ class PageSources:
     """Reads the GPUs of this server's machine; None: the engine reads none."""
     is_leading: Callable[[], bool] = lambda: True
     """Whether this server schedules, and so describes the whole installation."""
+    figures: Mapping[Family, Callable[[], float]] = field(default_factory=dict)
+    """Families without labels, with what other parts of the server know."""
     disks: Mapping[str, Path] = field(default_factory=dict)
     """Folders whose disks the page reports, by the value of the label ``what``."""
     database: str = ""
@@ -92,6 +94,8 @@ class MetricsPage:
         yield from sources.counters.read()
         if sources.engines:
             yield from read_engines(sources.engines)
+        for family, figure in sources.figures.items():
+            yield family, {(): float(figure())}
         yield families.DATA_FREE, dict(_list_disks(sources.disks))
         yield from read_process()
         stored = self._store_reader.read()
