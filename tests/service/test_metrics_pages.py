@@ -33,7 +33,7 @@ from trainshed.service.telemetry.server_page import HeldTime, MetricsPage, PageS
 from trainshed.service.telemetry.store_counts import find_cause
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import open_store
-from trainshed.store.records.steps import JobChange
+from trainshed.store.records.steps import CommittedChange
 
 DOCS = Path(__file__).parents[2] / "docs/reference/telemetry.md"
 ALL = (*FAMILIES, *JOB_FAMILIES)
@@ -190,7 +190,7 @@ def test_counters_lose_nothing_between_threads():
     ],
 )
 def test_the_cause_of_an_end_is_that_of_its_error(state, code, has_run, cause):
-    change = JobChange(
+    change = CommittedChange(
         uid=1, project="p", kind="jobs", state=state, attempt=1, at_ns=1, create_ns=0,
         is_study=False, ends=True, has_run=has_run,
         error=None if code is None else JobError(code=code, message="why"),

@@ -19,7 +19,7 @@ from trainshed.store.base import AlreadyThere
 from trainshed.store.bulk import add_new_rows, add_rows
 from trainshed.store.names import etag
 from trainshed.store.records.jobs import JobRecord, NewJob
-from trainshed.store.records.steps import JobChange, NewEvent
+from trainshed.store.records.steps import CommittedChange, NewEvent
 from trainshed.store.story import event_rows
 from trainshed.store.tables import EVENTS, JOBS, LABELS, RETRY_KEYS, SPECS
 from trainshed.store.times import deadline_ns
@@ -137,9 +137,9 @@ def add_labels(tx: Transaction, labels_by_uid: Mapping[int, Mapping[str, str]]) 
     add_rows(tx, LABELS, rows)
 
 
-def _change(addition: Addition, now_ns: int) -> JobChange:
+def _change(addition: Addition, now_ns: int) -> CommittedChange:
     row = addition.job
-    return JobChange(
+    return CommittedChange(
         uid=addition.uid,
         project=row["project"],
         kind=row["kind"],

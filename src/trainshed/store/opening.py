@@ -57,7 +57,7 @@ def open_store(
 
     ``clock`` returns nanoseconds since 1970; the default does not jump when the wall clock is set
     (``store.steady_clock``).  With ``existing`` the database must already have tables; otherwise
-    they are created.  ``listener`` is told of commits.  Raises StoreFault if the database cannot
+    they are created.  ``listener`` gets commits.  Raises StoreFault if the database cannot
     be used.
     """
     clock = clock or SteadyClock()

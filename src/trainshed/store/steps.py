@@ -29,7 +29,7 @@ from trainshed.store import codec, times
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
 from trainshed.store.front import HELD
-from trainshed.store.records.steps import JobChange, Step
+from trainshed.store.records.steps import CommittedChange, Step
 from trainshed.store.step_rows import Additions, opens_attempt
 from trainshed.store.story import next_stamp
 from trainshed.store.tables import JOBS
@@ -218,9 +218,9 @@ def apply_in(tx: Transaction, steps: Sequence[Step]) -> Sequence[bool]:
     return applied
 
 
-def _change(step: Step, row: Row[Any], now_ns: int) -> JobChange:
+def _change(step: Step, row: Row[Any], now_ns: int) -> CommittedChange:
     ends = row.end_ns == now_ns
-    return JobChange(
+    return CommittedChange(
         uid=row.uid,
         project=row.project,
         kind=row.kind,

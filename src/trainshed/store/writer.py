@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from trainshed.observability.spans import REQUEST_TRACE
 from trainshed.store.base import AlreadyThere, StaleEtag, StoreFault
 from trainshed.store.faults import fault_of, is_of_database
-from trainshed.store.records.steps import JobChange
+from trainshed.store.records.steps import CommittedChange
 from trainshed.store.tables import MARKS
 
 A = TypeVar("A")
@@ -53,14 +53,14 @@ class Transaction:
     connection: Connection
     now_ns: int
     mark: int
-    changes: list[JobChange] = field(default_factory=list)
+    changes: list[CommittedChange] = field(default_factory=list)
     """The changes of jobs, reported to the listener after the commit."""
 
 
 class StoreListener(Protocol):
-    """Is told of commits, in the writer's thread; its methods return at once."""
+    """Gets commits, in the writer's thread; its methods return at once."""
 
-    def committed(self, seconds: float, writes: int, changes: Sequence[JobChange]) -> None:
+    def committed(self, seconds: float, writes: int, changes: Sequence[CommittedChange]) -> None:
         """Note a commit of ``writes`` writes, whose transaction took ``seconds``."""
 
     def failed(self, kind: str) -> None:
@@ -70,7 +70,7 @@ class StoreListener(Protocol):
 class NoListener:
     """Listens to nothing."""
 
-    def committed(self, seconds: float, writes: int, changes: Sequence[JobChange]) -> None:
+    def committed(self, seconds: float, writes: int, changes: Sequence[CommittedChange]) -> None:
         """Do nothing."""
 
     def failed(self, kind: str) -> None:

@@ -46,5 +46,5 @@ def read_nodes(
         by_node[name, state] += on_node
     yield families.NODES, states
     yield families.NODE_REPLICAS, by_node
-    seen = {(n,): r.seen_time.timestamp() for r, n in zip(rows, names, strict=True) if n}
-    yield families.NODE_SEEN, seen
+    seen_times = {(n,): r.seen_time.timestamp() for r, n in zip(rows, names, strict=True) if n}
+    yield families.NODE_SEEN, seen_times

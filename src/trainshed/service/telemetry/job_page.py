@@ -83,12 +83,12 @@ def _choose(names: Sequence[str]) -> Sequence[Family]:
     """Return the families of these names, with or without the suffix of a counter."""
     if not names:
         return JOB_FAMILIES
-    known = {name: f for f in JOB_FAMILIES for name in (f.name, f.sample_name)}
-    if unknown := [name for name in names if name not in known]:
+    families_by_name = {name: f for f in JOB_FAMILIES for name in (f.name, f.sample_name)}
+    if unknown := [name for name in names if name not in families_by_name]:
         accepted = ", ".join(f.sample_name for f in JOB_FAMILIES)
         message = f"family must be one of {accepted}, got {unknown[0][:LABEL_CHARS_MAX]!r}"
         raise Refusal(Code.INVALID_ARGUMENT, message)
-    return list(dict.fromkeys(known[name] for name in names))
+    return list(dict.fromkeys(families_by_name[name] for name in names))
 
 
 def _add_job(samples: _Samples, key: tuple[str, str], job: OpenJob) -> None:

@@ -17,7 +17,7 @@ from trainshed.model.roles import Dialect
 from trainshed.model.status import JobState
 from trainshed.service.telemetry.counters import Counters
 from trainshed.store.records.jobs import JobKind
-from trainshed.store.records.steps import JobChange
+from trainshed.store.records.steps import CommittedChange
 
 _NS_PER_S: Final = 1e9
 #: Jobs whose last change is remembered; of others, waits after a restart are not counted.
@@ -41,7 +41,7 @@ class StoreCounts:
         self._waiting: BoundedDict[int, int] = BoundedDict(_REMEMBERED_MAX)
         self._placed: BoundedDict[int, int] = BoundedDict(_REMEMBERED_MAX)
 
-    def committed(self, seconds: float, writes: int, changes: Sequence[JobChange]) -> None:
+    def committed(self, seconds: float, writes: int, changes: Sequence[CommittedChange]) -> None:
         """Count a commit and the changes that it made."""
         self._counters.committed(seconds, writes)
         for change in changes:
@@ -51,7 +51,7 @@ class StoreCounts:
         """Count a write that was not stored."""
         self._counters.store_failed(kind)
 
-    def _count(self, change: JobChange) -> None:
+    def _count(self, change: CommittedChange) -> None:
         counters = self._counters
         if change.is_new:
             counters.submitted(change.project, DIALECTS[change.kind].value)
@@ -62,7 +62,7 @@ class StoreCounts:
         if change.ends:
             self._count_end(change)
 
-    def _count_phases(self, change: JobChange) -> None:
+    def _count_phases(self, change: CommittedChange) -> None:
         if change.state in _WAITS:
             if change.uid not in self._waiting:
                 self._waiting[change.uid] = change.at_ns
@@ -75,7 +75,7 @@ class StoreCounts:
         if change.begins_running and (placed_ns := self._placed.pop(change.uid, None)):
             self._counters.started((change.at_ns - placed_ns) / _NS_PER_S)
 
-    def _count_nodes(self, change: JobChange, waited_since_ns: int | None) -> None:
+    def _count_nodes(self, change: CommittedChange, waited_since_ns: int | None) -> None:
         """Count a wait that ended with nodes; a step that stays in a state ends none."""
         if waited_since_ns is None:
             return
@@ -84,14 +84,14 @@ class StoreCounts:
         if change.placed:
             self._counters.placed(change.placed)
 
-    def _count_end(self, change: JobChange) -> None:
+    def _count_end(self, change: CommittedChange) -> None:
         self._placed.pop(change.uid, None)
         self._counters.finished(change.project, change.state.value, find_cause(change))
         if change.has_run and not change.is_study:
             self._counters.ran(change.ran_ns / _NS_PER_S)
 
 
-def find_cause(change: JobChange) -> str:
+def find_cause(change: CommittedChange) -> str:
     """Return why a job ended: none, program, infra, timeout, waited or cancelled."""
     if change.state is JobState.SUCCEEDED:
         return "none"

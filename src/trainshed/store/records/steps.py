@@ -108,7 +108,7 @@ class Step:
     """
 
 
-class JobChange(NamedTuple):
+class CommittedChange(NamedTuple):
     """A committed change of a job, for counters; times are nanoseconds since 1970."""
 
     uid: int
