@@ -1,9 +1,11 @@
 """The usage of an attempt is written while it runs, whatever its programs do to the files."""
 
 import errno
+import math
 import os
 import signal
 import time
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,6 +23,7 @@ from trainshed.engines.supervise.watch.usage_lines import LineMaker, Samples
 from trainshed.engines.supervise.watch.watch_usage import UsageWatch
 from trainshed.model.attempt import Phase
 from trainshed.model.usage import ReportedProgress, Spread, parse_progress
+from trainshed_trainer import progress
 
 NAME = "master-replica-0"
 S = 1_000_000_000
@@ -381,3 +384,11 @@ def test_a_folder_of_progress_files_that_leads_elsewhere_is_not_entered(attempt,
     Path(attempt.shared).rmdir()
     Path(attempt.shared).symlink_to(elsewhere)
     assert attempt.read_report(NAME) == b""
+
+
+def test_what_the_trainer_library_reports_is_read(attempt, monkeypatch):
+    monkeypatch.setenv("TRAINSHED_PROGRESS_FILE", attempt.progress(NAME))
+    values = {"loss": Fraction(1, 2), "saving_s": 1.5, "phase": "warm-up", "bad": math.nan}
+    assert progress(step=Fraction(3), total=9, **values)
+    expected = ReportedProgress(3, 9, {"loss": 0.5, "saving_s": 1.5})
+    assert parse_progress(attempt.read_report(NAME)) == expected

@@ -13,7 +13,8 @@ from typing import Final
 
 import pytest
 
-from trainshed.engines.base import ReplicaShape
+from trainshed.engines.base import Engine, ReplicaShape
+from trainshed.engines.capabilities import SupportsUsage
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.roles import Role
@@ -55,7 +56,9 @@ class ProgramContract(EngineContract):
         monkeypatch.setenv("UNSET", "leaks")
         code = (
             'echo "$KIT|$0|$1|$2|$#"; pwd; readlink /proc/self/fd/0; umask; echo "$UNSET"\n'
-            'env | grep -c hush; echo "$TRAINSHED_JOB|$TRAINSHED_ATTEMPT|$TRAINSHED_TASK"'
+            'env | grep -c hush; echo "$TRAINSHED_JOB|$TRAINSHED_ATTEMPT|$TRAINSHED_TASK"\n'
+            'report="$TRAINSHED_PROGRESS_FILE"; mkdir -p "${report%/*}"\n'
+            'echo \'{"step": 7, "total": 9, "loss": 0.5}\' > "$report"'
         )
         engine, key = world.engine(), AttemptKey(new_key().uid, 3)
         plan = world.plan(key, FakeProgram())
@@ -74,6 +77,7 @@ class ProgramContract(EngineContract):
         umasks = _CONTAINER_UMASKS if replica.container else {_read_umask(), _STRICTEST_UMASK}
         assert umask in umasks
         assert [unset, secrets, contract] == ["", "0", f"{key}|3|primary-0"]
+        _check_usage(engine, key)
 
     @pytest.mark.parametrize(
         ("role", "code"),
@@ -158,6 +162,16 @@ class ProgramContract(EngineContract):
         world.finish(key)
         assert ended(engine, key).exit_code == 0
         assert world.started(key) == 1
+
+
+def _check_usage(engine: Engine, key: AttemptKey) -> None:
+    """Check that the usage of an attempt has what its program has reported and used."""
+    if not isinstance(engine, SupportsUsage):
+        return
+    (usage,) = (line.replicas["primary-0"] for line in engine.read_usage(key))
+    assert (usage.step, usage.total) == ((7, 7), 9)
+    assert usage.values["loss"].mean == 0.5  # noqa: PLR2004 - as the program says
+    assert usage.cpu is not None
 
 
 def _texts(world: World, key: AttemptKey, stream: str = "stdout") -> Sequence[str]:
