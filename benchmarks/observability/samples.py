@@ -94,7 +94,7 @@ def _run_pairs(pairs: int, work: int) -> dict[float, list[Run]]:
     """Run jobs with samples and without, in turns; the first pair does not count."""
     runs: dict[float, list[Run]] = {EVERY_S: [], 0.0: []}
     order = random.Random(1)  # noqa: S311
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         engines = {every_s: _make_engine(Path(folder), every_s) for every_s in runs}
         for number in range(pairs + 1):
             turns = list(runs)
