@@ -1,6 +1,7 @@
 """The goodput of a stopped training, against times that its log has."""
 
 import re
+import sys
 from datetime import datetime
 
 from e2e import fleet
@@ -26,8 +27,10 @@ def check_goodput(server, name, primary):
     assert [attempt["first_step"] for attempt in attempts] == [step + 1 for step in starts]
     for attempt, resumed in zip(attempts, starts[1:], strict=False):
         by_hand = lost_by_hand(server, name, attempt, resumed, lines)
+        lost_s = attempt["seconds"]["lost"]
+        sys.stdout.write(f"attempt {attempt['attempt']} lost {lost_s:.2f} s, log: {by_hand:.2f}\n")
         about_s = ABOUT_S + by_hand / 5  # its steps are not all of one length
-        assert abs(attempt["seconds"]["lost"] - by_hand) < about_s, (attempt, resumed, lines)
+        assert abs(lost_s - by_hand) < about_s, (attempt, resumed, lines)
     assert 0 < goodput["goodput"] < 1
     assert goodput["energy_j"] is None
     said = wait_until(lambda: fleet.story(server, name, "GOODPUT"), lambda: "no event GOODPUT")

@@ -155,6 +155,12 @@ def test_hangs_begin_before_they_are_told_and_end_with_the_recovery_of_their_rep
     assert not attempt.has_failed
 
 
+def test_a_notice_of_a_cluster_stops_an_attempt_too():
+    events = [event("PREPARING", 10), event("RESTARTING", 100, notice_s=30.0)]
+    (attempt,) = list_attempt_times(events)
+    assert (attempt.stop_s, attempt.has_failed) == (70, False)
+
+
 def test_an_attempt_that_was_never_admitted_held_nothing():
     assert list_attempt_times([event("HANDED_OVER", 1), event("CANCELLED", 2)]) == []
 

@@ -21,12 +21,13 @@ from trainshed.model.explanation import Explanation
 from trainshed.model.faults import EngineFault
 from trainshed.model.reduction_report import ACHIEVED
 from trainshed.model.resources import Claim, Seat
+from trainshed.model.roles import Role
 from trainshed.model.status import JobError
 from trainshed.model.step_times import STEPS
 from trainshed.model.stopping import StopOrder
 from trainshed.placement.jobs import ChosenEngine
 from trainshed.planning.achieved import achieved
-from trainshed.planning.attempt_steps import steps_made
+from trainshed.planning.attempt_steps import NOTICE_S, steps_made
 from trainshed.planning.steps_achieved import steps_achieved
 from trainshed.store.records.jobs import Active
 from trainshed.store.records.steps import NewEvent
@@ -111,9 +112,15 @@ def of(
 
 
 def _add_steps(last: NewEvent, observation: Observation | None) -> NewEvent:
-    """Add the first and the last step of an attempt, lost or not, to its last event."""
-    made = steps_made(observation.steps) if observation is not None else None
-    return last if made is None else replace(last, data={**last.data, **made.data})
+    """Add the steps and the notice of an attempt, lost or not, to its last event."""
+    if observation is None:
+        return last
+    made = steps_made(observation.steps)
+    exits = observation.outcome.replicas if observation.outcome else ()
+    notices = (ended.notice_s for ended in exits if ended.role is Role.PRIMARY)
+    notice_s = next(notices, None)
+    notice = {} if notice_s is None else {NOTICE_S: notice_s}
+    return replace(last, data={**last.data, **(made.data if made else {}), **notice})
 
 
 def _attempt_ended(

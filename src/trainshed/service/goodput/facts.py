@@ -9,7 +9,7 @@ from typing import Final
 
 from trainshed.model import event_kinds as kinds
 from trainshed.model.attempt import AttemptKey
-from trainshed.planning.attempt_steps import StepsMade, read_steps_made
+from trainshed.planning.attempt_steps import NOTICE_S, StepsMade, read_steps_made
 from trainshed.planning.goodput import AttemptTimes, JobTimes
 from trainshed.service.costs.held_gpus import count_held_gpus
 from trainshed.store.opening import Store
@@ -69,7 +69,7 @@ def _attempt_times(number: int, events: Sequence[StoredEvent]) -> AttemptTimes |
     if placed_s is None:
         return None
     end = next((event for event in events if event.kind in kinds.ENDS), None)
-    stop_s = _first(events, kinds.STOPS)
+    stop_s = _stop_s(events, end)
     attempt = AttemptTimes(
         attempt=number,
         placed_s=placed_s,
@@ -81,6 +81,15 @@ def _attempt_times(number: int, events: Sequence[StoredEvent]) -> AttemptTimes |
     )
     made = read_steps_made(end.data) if end else None
     return attempt if made is None else made.add_to(attempt)
+
+
+def _stop_s(events: Sequence[StoredEvent], end: StoredEvent | None) -> float | None:
+    """Return when an attempt got its notice, from the server or a cluster; None without one."""
+    stop_s = _first(events, kinds.STOPS)
+    notice_s = end.data.get(NOTICE_S) if end else None
+    if stop_s is None and end is not None and isinstance(notice_s, int | float):
+        return _stamp(end) - notice_s
+    return stop_s
 
 
 def _first(events: Sequence[StoredEvent], of_kinds: frozenset[str] | set[str]) -> float | None:
