@@ -83,6 +83,22 @@ def devices(server):
     return node(server)["devices"]
 
 
+def idle_s(server, uuid):
+    """How long the job that has a GPU has not used it, as a node shows it; 0 where it has."""
+    (device,) = [device for device in devices(server) if uuid in device["uuid"]]
+    assert device["reading"]["energyJoules"] >= 0
+    return device.get("idleSeconds") or 0.0
+
+
+def gpu_figures(server, name):
+    """The names of the figures of each GPU in the usage of a job."""
+    figures = {}
+    for series in native(server, name, "/usage")["series"]:
+        if series["gpu"]:
+            figures.setdefault(bare(series["gpu"]), set()).add(series["name"])
+    return figures
+
+
 def check_sight(server, card):
     """A job sees its own devices, also where it forgets which they are, as the mode promises."""
     visible, devices = _probe_devices(server, "one", gpus=1)

@@ -45,12 +45,16 @@ def free(card, server, job_id):
     assert len(jobs.read_report(server, name)["devices"]) == len(card.uuids)
 
 
-def test_after_a_cancel(card, gpu_server):
+def test_after_a_cancel_the_gpu_is_free_and_its_figures_are_those_of_the_job(card, gpu_server):
     before = card.used_mib()
     name = jobs.hold(gpu_server, "cancelled")
-    jobs.running(gpu_server, name)
+    (held,) = jobs.running(gpu_server, name)["devices"]
+    wait_until(lambda: jobs.idle_s(gpu_server, held) > 0, "it computes nothing")
     jobs.cancel(gpu_server, name)
     jobs.wait_until_empty(card, before)
+    assert jobs.gpu_figures(gpu_server, name) == {
+        held: {"gpu_use", "gpu_memory", "gpu_power", "gpu_temperature"}
+    }
     free(card, gpu_server, "after_cancelled")
 
 
