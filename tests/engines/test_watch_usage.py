@@ -1,6 +1,7 @@
 """The usage of an attempt is written while it runs, whatever its programs do to the files."""
 
 import errno
+import itertools
 import math
 import os
 import signal
@@ -12,16 +13,18 @@ from types import SimpleNamespace
 import pytest
 
 from engines.attempts import KEY, ended, engine_at, folder, marked, order, supervisor, texts, until
-from engines.support import FOREVER, wait_until
+from engines.support import FOREVER, plan_of, python_replica, wait_until
+from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.supervise.kernel.limits import Usage
 from trainshed.engines.supervise.loop import Loop
 from trainshed.engines.supervise.record import usage_file
 from trainshed.engines.supervise.record.folder import AttemptFolder
-from trainshed.engines.supervise.record.gpu_file import GpuFigures
+from trainshed.engines.supervise.record.gpu_file import GpuFigures, write_gpu_file
 from trainshed.engines.supervise.watch import watch_usage
 from trainshed.engines.supervise.watch.usage_lines import LineMaker, Samples
 from trainshed.engines.supervise.watch.watch_usage import UsageWatch
 from trainshed.model.attempt import Phase
+from trainshed.model.roles import Role
 from trainshed.model.usage import ReportedProgress, Spread, parse_progress
 from trainshed_trainer import progress
 
@@ -61,6 +64,41 @@ def test_an_attempt_is_sampled_while_it_runs_and_at_its_end(root, mark):
     assert steps[-1].values["loss"].low == pytest.approx(1 / 30, rel=1e-3)
     assert engine.forget(KEY.uid)
     assert engine.read_usage(KEY) == []
+
+
+@pytest.mark.full
+def test_the_gpus_of_an_attempt_are_those_that_it_holds_and_that_the_server_measures(
+    root, mark, tmp_path, monkeypatch
+):
+    """The server writes its readings; while it is away, the GPUs are not measured."""
+    device_locks.prepare(tmp_path / "locks")
+    monkeypatch.setenv("TRAINSHED_LOCK_DIR", str(tmp_path / "locks"))
+    engine = engine_at(root, find_gpus=None, fake_gpus=2, usage_s=1.0)
+    replica = python_replica(Role.PRIMARY, 0, FOREVER, gpu_count=1)
+    energies_j = itertools.count(1000, 7)
+
+    def write_figures(at):
+        energy_j = float(next(energies_j))
+        figures = GpuFigures(use=0.5, memory=9.0, power=7.0, energy_j=energy_j)
+        uuids = ("GPU-fake-0000", "GPU-fake-0001")
+        write_gpu_file(str(tmp_path / "node_gpus.json"), at, dict.fromkeys(uuids, figures))
+        return engine.read_usage(KEY)
+
+    def has_energy():
+        gpus = [line.gpus for line in write_figures(time.time())]
+        return sum(1 for row in gpus for gpu in row.values() if gpu.energy_j) >= 2 and gpus
+
+    engine.launch(KEY, plan_of([replica], mark), ())
+    gpus = wait_until(has_energy, "two lines have the energy of a GPU")
+    (own,) = {uuid for row in gpus for uuid in row}
+    assert own.startswith("GPU-fake-")
+    assert {gpu.use for row in gpus for gpu in row.values()} == {Spread(0.5, 0.5, 0.5)}
+    write_figures(time.time() - 60)
+    count = len(engine.read_usage(KEY)) + 1
+    wait_until(lambda: len(engine.read_usage(KEY)) > count, "lines without the server")
+    assert engine.read_usage(KEY)[-1].gpus == {}
+    engine.stop(KEY, order(0.0))
+    ended(engine)
 
 
 @pytest.mark.full
