@@ -59,18 +59,30 @@ class Server:
 
 
 @contextlib.contextmanager
-def simulated(*, gpus: int, nodes: int = 1000, database: str | None = None) -> Iterator[Server]:
-    """Start a server with simulated nodes, each with ``gpus`` GPUs."""
+def simulated(
+    *, gpus: int, nodes: int = 1000, database: str | None = None, traces: str = ""
+) -> Iterator[Server]:
+    """Start a server with simulated nodes, each with ``gpus`` GPUs.
+
+    ``traces`` is the URL to which it sends traces; empty: it sends none.
+    """
     with (
         tempfile.TemporaryDirectory() as folder,
-        simulated_at(Path(folder), gpus=gpus, nodes=nodes, database=database) as server,
+        simulated_at(
+            Path(folder), gpus=gpus, nodes=nodes, database=database, traces=traces
+        ) as server,
     ):
         yield server
 
 
 @contextlib.contextmanager
 def simulated_at(
-    folder: Path, *, gpus: int, nodes: int = 1000, database: str | None = None
+    folder: Path,
+    *,
+    gpus: int,
+    nodes: int = 1000,
+    database: str | None = None,
+    traces: str = "",
 ) -> Iterator[Server]:
     """Start a simulated server on an existing data directory, so that the caller can restart it."""
     flags = [
@@ -79,6 +91,7 @@ def simulated_at(
         "--nodes",
         str(nodes),
         *(["--database", database] if database else []),
+        *(["--traces", traces] if traces else []),
     ]
     is_first = not (folder / "admin-token").exists()
     command = [sys.executable, "-m", "benchmarks.service.simulated_server", *flags]

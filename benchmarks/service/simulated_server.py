@@ -31,6 +31,7 @@ from trainshed.app.application import Application, build
 from trainshed.cli.admin.serve import GC_THRESHOLDS
 from trainshed.cli.admin.server import END_S, tune_interpreter
 from trainshed.config import Settings
+from trainshed.config.settings import OtelSettings
 from trainshed.service.auth.tokens import first_token
 from trainshed.service.jobs.refusing import Merged
 from trainshed.service.jobs.submission import SubmitRules, admit, judge_submission
@@ -94,8 +95,10 @@ def main() -> None:
     parser.add_argument("--database")
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--gpus", type=int, default=8)
+    parser.add_argument("--traces", default="", help="the URL to which traces are sent")
     args = parser.parse_args()
-    settings = Settings(data_dir=args.data_dir, database=args.database)
+    otel = OtelSettings(endpoint=args.traces)
+    settings = Settings(data_dir=args.data_dir, database=args.database, otel=otel)
     listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
     engine = FakeEngine(nodes(args.nodes, args.gpus), script=script)
     application = build(settings, engine=engine, compose=compose)
