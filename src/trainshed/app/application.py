@@ -206,7 +206,7 @@ def build(
     gateway = make_gateway_listener(
         settings, store, engines, storage, access, audit_log, ports.listen
     )
-    traces = make_traces(settings, store, lambda count: counters.otel_dropped("traces", count))
+    traces = make_traces(settings, store)
     launching = Launching(
         store,
         engines,

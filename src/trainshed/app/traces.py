@@ -51,12 +51,12 @@ class Traces:
         return attempt_parent(self.store.installation_number(), key.uid, key.attempt).text
 
 
-def make_traces(settings: Settings, store: Store, count_dropped: Callable[[int], object]) -> Traces:
-    """Return the traces of a server; ``count_dropped`` counts spans that were dropped."""
+def make_traces(settings: Settings, store: Store) -> Traces:
+    """Return the traces of a server."""
     otel = settings.otel
     if not otel.endpoint or not _has_packages():
         return Traces(store)
-    exporter = SpanExporter(partial(_make_collector, otel.endpoint), count_dropped=count_dropped)
+    exporter = SpanExporter(partial(_make_collector, otel.endpoint))
     return Traces(store, exporter, otel.to_replicas)
 
 

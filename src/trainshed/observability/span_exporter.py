@@ -23,8 +23,10 @@ QUEUE_MAX: Final = 2048
 BATCH_MAX: Final = 512
 #: Seconds between two looks at the queue and the source.
 EVERY_S: Final = 1.0
-#: The share of a processor that encoding and sending may take.
-SHARE: Final = 0.025
+#: The share of a processor that spans from the queue may take, and as much for stored spans.
+SHARE: Final = 0.02
+#: The longest rest in seconds after stored spans were sent; the next ones wait in the store.
+REST_S_MAX: Final = 60.0
 #: Seconds between two log lines about the same trouble.
 LOG_EVERY_S: Final = 300.0
 #: Seconds that ``stop`` waits for the last request to the collector.
@@ -72,15 +74,11 @@ class SpanExporter:
         self,
         make_collector: Callable[[], Collector],
         *,
-        count_dropped: Callable[[int], object] = int,
         queue_max: int = QUEUE_MAX,
         every_s: float = EVERY_S,
         share: float = SHARE,
     ) -> None:
-        """``make_collector`` is called on the thread, because it imports OpenTelemetry.
-
-        ``count_dropped`` is called with the number of spans that were dropped.
-        """
+        """``make_collector`` is called on the thread, because it imports OpenTelemetry."""
         self._make_collector = make_collector
         self._collector: Collector | None = None
         self._source: SpanSource | None = None
@@ -88,10 +86,17 @@ class SpanExporter:
         self._queue_max = queue_max
         self._every_s = every_s
         self._share = share
-        self._count_dropped = count_dropped
+        self._dropped = 0
+        self._lock = threading.Lock()
         self._ending = threading.Event()
         self._logged_at = float("-inf")
+        self._stored_at = 0.0
         self._thread = threading.Thread(target=self._run, name="span-exporter", daemon=True)
+
+    @property
+    def dropped(self) -> int:
+        """The number of spans that were dropped since the start of the process."""
+        return self._dropped
 
     @property
     def is_crowded(self) -> bool:
@@ -103,7 +108,7 @@ class SpanExporter:
         room = self._queue_max - len(self._spans)
         self._spans.extend(spans[: max(0, room)])
         if len(spans) > room:
-            self._count_dropped(len(spans) - max(0, room))
+            self._drop(len(spans) - max(0, room))
 
     def start(self, source: SpanSource | None = None) -> None:
         """Start the thread.  ``source`` has further spans to send."""
@@ -126,7 +131,8 @@ class SpanExporter:
             _LOG.warning("cannot start sending traces: %s", error)
             return
         while True:
-            is_last = self._ending.is_set()
+            if is_last := self._ending.is_set():
+                self._stored_at = 0.0
             self._turn(collector)
             if is_last:
                 collector.close()
@@ -150,19 +156,24 @@ class SpanExporter:
             is_lost = self._is_trouble(collector, collector.send(batch))
             self._rest(time.thread_time() - began)
             if is_lost:
-                self._count_dropped(len(batch))
+                self._drop(len(batch))
                 return
 
     def _send_stored(self, collector: Collector) -> None:
+        """Send the next stored spans, if the last ones were long enough ago."""
         source = self._source
-        while source is not None and (spans := source.next_spans()):
-            began = time.thread_time()
-            for start in range(0, len(spans), BATCH_MAX):
-                result = collector.send(spans[start : start + BATCH_MAX])
-                if self._is_trouble(collector, result) and result is Sent.AWAY:
-                    return
+        if source is None or time.monotonic() < self._stored_at:
+            return
+        began = time.thread_time()
+        spans = source.next_spans()
+        for start in range(0, len(spans), BATCH_MAX):
+            result = collector.send(spans[start : start + BATCH_MAX])
+            if self._is_trouble(collector, result) and result is Sent.AWAY:
+                return
+        if spans:
             source.note_sent()
-            self._rest(time.thread_time() - began)
+        rest_s = min(REST_S_MAX, (time.thread_time() - began) / self._share)
+        self._stored_at = time.monotonic() + rest_s
 
     def _rest(self, took_s: float) -> None:
         """Leave the processor to the threads that answer requests."""
@@ -178,6 +189,10 @@ class SpanExporter:
                 "are dropped meanwhile, spans of jobs are sent later"
             )
         return result is not Sent.DONE
+
+    def _drop(self, count: int) -> None:
+        with self._lock:
+            self._dropped += count
 
     def _warn(self, message: str) -> None:
         if time.monotonic() - self._logged_at >= LOG_EVERY_S:

@@ -7,7 +7,7 @@ committed last: there, an event counts only after the longest time of a write.
 
 import json
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import BigInteger, Connection, Text, bindparam, func, select, update
@@ -15,6 +15,8 @@ from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLIC
 
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
+from trainshed.store.records.steps import StoredEvent
+from trainshed.store.story import stored_event
 from trainshed.store.tables import EVENTS, MARKS
 from trainshed.store.writer import Transaction
 
@@ -48,6 +50,17 @@ ENDS_OF_PHASES = (
     .order_by(EVENTS.c.seq)
     .limit(bindparam("most"))
 )
+
+
+_WANTED = given("wanted", uid=BigInteger)
+EVENTS_OF_JOBS = (
+    select(EVENTS)
+    .where(EVENTS.c.uid == _WANTED.c.uid)
+    .order_by(EVENTS.c.seq)
+    .limit(bindparam("most"))
+)
+
+Events = Sequence[StoredEvent]
 
 
 class EndedPhases(NamedTuple):
@@ -95,6 +108,14 @@ class StoredJobTraces:
             return EndedPhases(start, until, tuple(dict.fromkeys(row.uid for row in rows)))
 
         return self._db.read(read)
+
+    def events_of_jobs(self, uids: Collection[int], *, limit: int) -> Mapping[int, Events]:
+        """Return the events of these jobs in order, by uid; at most the first ``limit`` of all."""
+        wanted = json.dumps([[uid] for uid in uids])
+        events: dict[int, list[StoredEvent]] = {uid: [] for uid in uids}
+        for row in self._db.rows(EVENTS_OF_JOBS, wanted=wanted, most=limit):
+            events[row.uid].append(stored_event(row))
+        return events
 
     def move_trace_mark(self, before: int, after: int) -> bool:
         """Set the mark, if it is still ``before``; return whether it was."""

@@ -14,7 +14,6 @@ from trainshed.service.traces.job_spans import ENDING_KINDS, TracedJob, job_span
 from trainshed.store.job_traces import EndedPhases
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
-from trainshed.store.records.steps import StoredEvent
 
 #: The most events that end a phase which one look considers.
 ENDS_MAX: Final = 200
@@ -22,9 +21,8 @@ ENDS_MAX: Final = 200
 EVERY_S: Final = 2.0
 #: Events without a span after which the mark moves too, so that they are not read again.
 _IDLE_EVENTS: Final = 10_000
-#: Events of a page, and the most of one job that are read.
-_PAGE: Final = 1000
-_EVENTS_MAX: Final = 20_000
+#: The most events of these jobs that are read: 500 of each job.
+_EVENTS_MAX: Final = 100_000
 
 
 @dataclass(slots=True)
@@ -84,11 +82,12 @@ class JobTraces:
             self._mark = self.store.trace_mark()
 
     def _spans_of(self, phases: EndedPhases) -> Iterator[TraceSpan]:
+        if not phases.uids:
+            return
         records = self.store.jobs_by_uid(phases.uids)
-        for uid in phases.uids:
-            if (record := records.get(uid)) is None:
-                continue
-            for ended in job_spans(self._describe(record), self._events(uid)):
+        events = self.store.events_of_jobs(records.keys(), limit=_EVENTS_MAX)
+        for uid, record in records.items():
+            for ended in job_spans(self._describe(record), events[uid]):
                 if phases.after < ended.seq <= phases.until:
                     yield ended.span
 
@@ -99,15 +98,6 @@ class JobTraces:
             is_study=record.job.spec.is_study,
             attributes=_attributes(record),
         )
-
-    def _events(self, uid: int) -> Sequence[StoredEvent]:
-        events: list[StoredEvent] = []
-        while len(events) < _EVENTS_MAX:
-            page = self.store.events(uid, after=events[-1].seq if events else 0, limit=_PAGE)
-            events += page
-            if len(page) < _PAGE:
-                break
-        return events
 
 
 def _attributes(record: JobRecord) -> Attributes:
