@@ -143,7 +143,7 @@ def small_job(server, name, steps, step_s):
     return _training(server, submit(server, fleet.in_bucket(custom_job(name, code), name)), name)
 
 
-def torch_job(server, job_id, steps, step_s):
+def torch_job(server, job_id, steps, step_s, save_every=SAVE_EVERY):
     """The example as a package of AI Platform: a master and a worker."""
     fleet.trainshed(
         server, "ai-platform", "jobs", "submit", "training", job_id,
@@ -151,7 +151,7 @@ def torch_job(server, job_id, steps, step_s):
         "--package-path", EXAMPLES / "torch-resume" / "trainer", "--module-name", "trainer.task",
         "--runtime-version", "2.11", "--python-version", "3.7", "--region", "us-central1",
         "--staging-bucket", f"gs://{BUCKET}", "--job-dir", f"gs://{BUCKET}/{job_id}",
-        "--", *args(steps, step_s),
+        "--", *args(steps, step_s, save_every),
     )  # fmt: skip
     return _training(server, f"projects/demo-proj/jobs/{job_id}", job_id)
 
@@ -174,9 +174,9 @@ def keras_job(server, name, steps, step_s, folder):
     return _training(server, submit(server, document), name)
 
 
-def args(steps, step_s):
+def args(steps, step_s, save_every=SAVE_EVERY):
     """What the trainer is told; ``step_s`` is a pause after each step, in seconds."""
-    return ("--steps", steps, "--save-every", SAVE_EVERY, "--step-seconds", step_s)
+    return ("--steps", steps, "--save-every", save_every, "--step-seconds", step_s)
 
 
 def upload(server, path):

@@ -73,6 +73,25 @@ def test_torch_on_two_replicas(server):
 
 
 @pytest.mark.full
+@needs("torch")
+def test_the_goodput_of_a_training_that_was_killed_twice_is_that_of_its_log(server):
+    training = torch_job(server, "torch_killed", 900, STEP_S, save_every=200)
+    for number, step in enumerate((350, 560), 1):
+        fleet.running(server, training.name, number)
+        training.wait_until(lambda least=step: newest_step(server, training) >= least)
+        by_the_supervisors_death(training)
+    training.weights()
+    assert starts(server, training) == ["0", "200", "400"]
+    check_goodput(server, training.name, primary_of(server, training.name))
+
+
+def newest_step(server, training):
+    """The newest step of the living attempt, as the goodput of the job has it."""
+    attempts = native(server, training.name, "/goodput")["attempts"]
+    return (attempts[-1]["last_step"] or 0) if attempts else 0
+
+
+@pytest.mark.full
 @needs("tensorflow")
 def test_keras(server, tmp_path):
     check(server, "keras", KERAS_STOPS, lambda *job: keras_job(*job, tmp_path))
