@@ -61,10 +61,10 @@ def measure_year(url: str, database: str, jobs: int) -> Goal:
     finally:
         store.close()
     slowest = max(seconds, key=lambda by: seconds[by])
-    each = ", ".join(f"{by} {value:.2f}" for by, value in seconds.items())
-    each += f"; CPU of the server for users {cpu_s:.2f} s"
+    note = ", ".join(f"{by} {value:.2f}" for by, value in seconds.items())
+    note += f"; CPU of the server for users {cpu_s:.2f} s"
     name = f"usage of a year, {jobs:,} jobs, {database}"
-    return at_most(name, seconds[slowest], REPORT_S_MAX, "s", each)
+    return at_most(name, seconds[slowest], REPORT_S_MAX, "s", note)
 
 
 def _time_report(store: Store, by: str) -> float:

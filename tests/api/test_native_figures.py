@@ -17,7 +17,7 @@ from trainshed.model.job import JobSpec, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.model.usage import GpuUsage, ReplicaUsage, Spread, UsageLine
-from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.prices import PriceSource
 from trainshed.service.figures.progress import ProgressReader
 from trainshed.service.figures.scalars import ScalarReader
 from trainshed.service.figures.usage import UsageReader
@@ -46,7 +46,7 @@ def world(tmp_path):
     scalars = ScalarReader(usage, buckets_of(tmp_path))
     clock = SimpleNamespace(now_s=1000.0)
     progress = ProgressReader(
-        store, usage.engines, Prices(), lambda _project, _spec: 2.5, lambda: clock.now_s
+        store, usage.engines, PriceSource(), lambda _project, _spec: 2.5, lambda: clock.now_s
     )
     router = figure_router(usage, scalars, progress)
     with client(application([], native=native_routes(router))) as edge:

@@ -10,7 +10,7 @@ from trainshed.model.time_use import HELD_USES
 from trainshed.planning.goodput import AttemptTimes, JobTimes, attempt_goodputs
 from trainshed.planning.usage_days import (
     DAY_S,
-    Measurement,
+    GpuMeasurement,
     day_number,
     day_of,
     day_text,
@@ -66,8 +66,8 @@ def test_the_time_before_a_failure_is_lost_and_a_stop_comes_last():
 
 
 def test_idle_time_is_that_of_its_day():
-    night = Measurement(begin_s=MIDNIGHT, end_s=MIDNIGHT + 3600, idle_s=1800.0, energy_j=100.0)
-    across = Measurement(begin_s=MIDNIGHT - 60, end_s=MIDNIGHT + 60, energy_j=20.0)
+    night = GpuMeasurement(begin_s=MIDNIGHT, end_s=MIDNIGHT + 3600, idle_s=1800.0, energy_j=100.0)
+    across = GpuMeasurement(begin_s=MIDNIGHT - 60, end_s=MIDNIGHT + 60, energy_j=20.0)
     first, second = uses(attempt(), [night, across], ended_s=MIDNIGHT + 3 * 3600)
     assert first.seconds == {"starting": 600.0, "productive": 3000.0}
     assert second.seconds == {"productive": 9000.0, "idle": 1800.0}
@@ -75,11 +75,11 @@ def test_idle_time_is_that_of_its_day():
 
 
 def test_a_gpu_that_starts_or_hangs_is_not_idle_too():
-    starting = Measurement(begin_s=MIDNIGHT - 3600, end_s=MIDNIGHT - 3000, idle_s=600.0)
+    starting = GpuMeasurement(begin_s=MIDNIGHT - 3600, end_s=MIDNIGHT - 3000, idle_s=600.0)
     [first, _] = uses(attempt(), [starting], ended_s=MIDNIGHT + 3 * 3600)
     assert "idle" not in first.seconds
     hung = attempt(hangs=((MIDNIGHT, MIDNIGHT + 3600),))
-    idle = Measurement(begin_s=MIDNIGHT, end_s=MIDNIGHT + 3 * 3600, idle_s=3600.0)
+    idle = GpuMeasurement(begin_s=MIDNIGHT, end_s=MIDNIGHT + 3 * 3600, idle_s=3600.0)
     day = uses(hung, [idle], ended_s=MIDNIGHT + 3 * 3600)[1]
     assert day.seconds["stalled"] + day.seconds.get("idle", 0.0) == pytest.approx(3600.0)
 
@@ -122,7 +122,7 @@ def test_every_second_is_in_one_bucket(ends, steps, stop, stalled, saving, hang,
         ))  # fmt: skip
         begin_s += length_s
     job = JobTimes(accepted_s=MIDNIGHT, ended_s=begin_s, attempts=tuple(attempts))
-    measured = [Measurement(begin_s=MIDNIGHT + at_s, end_s=MIDNIGHT + at_s + length_s,
+    measured = [GpuMeasurement(begin_s=MIDNIGHT + at_s, end_s=MIDNIGHT + at_s + length_s,
                             idle_s=share * length_s) for at_s, length_s, share in idle]  # fmt: skip
     total_s = 0.0
     for times, goodput in zip(attempts, attempt_goodputs(job, begin_s), strict=True):

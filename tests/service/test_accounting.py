@@ -20,7 +20,7 @@ from trainshed.planning.goodput import gpu_seconds, job_goodput
 from trainshed.planning.prices import OwnPrices
 from trainshed.service.costs.accounting import REFRESH_S, Accounting
 from trainshed.service.costs.gpu_watch import GpuWatch
-from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.prices import PriceSource
 from trainshed.service.costs.usage_report import ReportQuery, UsageReports
 from trainshed.service.goodput.facts import goodput_facts
 from trainshed.service.learning.turns import CpuBudget
@@ -81,7 +81,7 @@ def world(tmp_path):
     accounting = Accounting(
         store=store,
         engines=Engines.from_engine(engine),
-        prices=Prices(lambda: made.own),
+        prices=PriceSource(lambda: made.own),
         read_times=partial(goodput_facts, store),
         leads=lambda: made.is_leader,
         turns=CpuBudget(share=1, work_clock=lambda: 0.0),

@@ -20,7 +20,7 @@ from trainshed.model.usage import GpuUsage, ReplicaUsage, UsageLine
 from trainshed.planning.attempt_steps import steps_made
 from trainshed.planning.prices import OwnPrices
 from trainshed.service.costs.accounting import Accounting
-from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.prices import PriceSource
 from trainshed.service.goodput.facts import goodput_facts, list_attempt_times
 from trainshed.service.goodput.reader import GoodputReader
 from trainshed.service.jobs.story import Stories
@@ -44,7 +44,7 @@ def engine():
 @pytest.fixture
 def reader(store, engine):
     engines = Engines.from_engine(engine)
-    return GoodputReader(stories=Stories(store), engines=engines, prices=Prices())
+    return GoodputReader(stories=Stories(store), engines=engines, prices=PriceSource())
 
 
 def ended(store, machine_type="n1-standard-8", *, steps_last=None):
@@ -170,7 +170,7 @@ def accounting(store, engine):
     return Accounting(
         store=store,
         engines=Engines.from_engine(engine),
-        prices=Prices(),
+        prices=PriceSource(),
         read_times=partial(goodput_facts, store),
         leads=lambda: True,
         turns=CpuBudget(share=1, work_clock=lambda: 0.0),
@@ -192,7 +192,7 @@ def test_the_price_of_an_ended_job_is_that_of_its_end(store, reader, accounting)
     record = ended(store)
     accounting.account()
     dear = OwnPrices(source="own", currency="EUR", per_hour={"n1-standard-8": 1e6})
-    later = replace(reader, prices=Prices(own=lambda: dear))
+    later = replace(reader, prices=PriceSource(own=lambda: dear))
     assert later.goodput(PROJECT, record.job.job_id).cost["currency"] == "USD"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from trainshed.model.faults import UsageFault
 from trainshed.planning.prices import Machines
-from trainshed.service.costs.prices import Prices, open_prices
+from trainshed.service.costs.prices import PriceSource, open_prices
 
 MINE = Machines(count=1, machine_type="my-own")
 GOOD = 'currency = "EUR"\n[[machine]]\nname = "my-own"\nper_hour = 2.0\n'
@@ -25,7 +25,7 @@ def hourly(prices):
 def test_without_a_file_prices_are_those_of_the_catalog():
     machine = Machines(count=1, machine_type="n1-standard-4")
     assert open_prices(None).list_for("us-central1").of([machine]).currency == "USD"
-    assert hourly(Prices()) is None
+    assert hourly(PriceSource()) is None
 
 
 def test_a_changed_file_is_read_again(file, caplog):

@@ -132,7 +132,7 @@ class TestUsage:
         store.add_gpu_seconds({}, before_ns=None, until_ns=1)
         store.add_gpu_seconds({(DAY, "local", "n1", "T4", "free"): 1.0}, before_ns=1, until_ns=2)
         store.drop_usage(DAY + 1)
-        assert [kept.day for kept in store.usage_rows(uid)] == [DAY + 1]
+        assert [stored.day for stored in store.usage_rows(uid)] == [DAY + 1]
         assert not store.gpu_seconds(since_day=0, until_day=DAY + 9)
 
     def test_texts_that_no_database_stores_are_replaced(self, store: Store) -> None:

@@ -74,6 +74,12 @@ def twelfth_url(request, tmp_path):
     return of_version(request, tmp_path, "0012")
 
 
+@pytest.fixture(params=BOTH)
+def thirteenth_url(request, tmp_path):
+    """One of a release that forgot what jobs used of their machines."""
+    return of_version(request, tmp_path, "0013")
+
+
 def of_version(request, tmp_path, version):
     if request.param == "sqlite":
         (tmp_path / "old.db").write_bytes(old_file(version))
@@ -260,6 +266,18 @@ def test_jobs_that_ran_before_teach_nothing_and_the_next_ones_do(eighth_url, tmp
     steps = (NewEvent(kind=STEPS, message="Steps: 40."),)
     go(store, uids["runs"], JobState.SUCCEEDED, events=steps)
     assert [uid for uid, _ in store.unscored(9)] == [uids["runs"]]
+    store.close()
+
+
+def test_jobs_that_ran_before_are_still_to_be_accounted_for(thirteenth_url, tmp_path, clock):
+    uids = fill(thirteenth_url, tmp_path, clock)
+    store = open_store(thirteenth_url, clock)
+    running = {uids["runs"], uids["runs again"], uids["ended"]}
+    assert {uid for _, uid in store.changed_jobs(9)} == running
+    assert {held.uid for held in store.holding()} == running - {uids["ended"]}
+    assert not store.usage_rows(uids["ended"])
+    go(store, uids["runs"], JobState.SUCCEEDED)
+    assert [uid for _, uid in store.changed_jobs(9)][-1] == uids["runs"]
     store.close()
 
 

@@ -11,7 +11,7 @@ from trainshed.engines.several import Engines
 from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.auth.sign_ins import SignIns
-from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.prices import PriceSource
 from trainshed.service.learning.plan_notes import PlanNotes, SubmittedJob
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.service.upkeep.audit_log import AuditRetention
@@ -96,7 +96,7 @@ def make_housekeeping(  # noqa: PLR0913, PLR0917 - the inputs of the chores
 def make_learning(
     store: Store,
     catalog: Catalog,
-    prices: Prices,
+    prices: PriceSource,
     plan_notes: PlanNotes,
     more: Mapping[str, Callable[[], None]],
 ) -> Housekeeping:
@@ -111,7 +111,7 @@ def make_learning(
 
 
 def make_accounting(
-    store: Store, engines: Engines, prices: Prices, leads: Callable[[], bool]
+    store: Store, engines: Engines, prices: PriceSource, leads: Callable[[], bool]
 ) -> Callable[[], None]:
     """Return the chore that writes what jobs used of their machines."""
 
@@ -151,7 +151,7 @@ class _LazyChore:
         self._make()()
 
 
-def _learn(store: Store, catalog: Catalog, prices: Prices, budget: CpuBudget) -> None:
+def _learn(store: Store, catalog: Catalog, prices: PriceSource, budget: CpuBudget) -> None:
     if not budget.is_resting and store.unscored(1):
         # on many servers no job reports the durations of its steps
         from trainshed.service.learning.from_jobs import Learning  # noqa: PLC0415
@@ -160,7 +160,7 @@ def _learn(store: Store, catalog: Catalog, prices: Prices, budget: CpuBudget) ->
 
 
 def make_submit_notes(
-    store: Store, catalog: Catalog, prices: Prices
+    store: Store, catalog: Catalog, prices: PriceSource
 ) -> Callable[[SubmittedJob], None]:
     # needed only when a job is submitted
     from trainshed.service.learning.submit_notes import SubmitNotes  # noqa: PLC0415

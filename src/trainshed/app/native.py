@@ -12,7 +12,7 @@ from trainshed.placement.jobs import QuotaRule
 from trainshed.service.alerts.alerts import Alerts
 from trainshed.service.auth.access import Access
 from trainshed.service.auth.sign_ins import SignIns
-from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.prices import PriceSource
 from trainshed.service.jobs.dry_runs import DryRuns
 from trainshed.service.jobs.pipelines import PipelineService
 from trainshed.service.jobs.story import Stories
@@ -49,7 +49,7 @@ def make_native(  # noqa: PLR0913, PLR0917 - the services of its routes
     metrics: MetricsPages,
     read_progress: Callable[[], "ProgressReader"],
     data_buckets: Buckets,
-    prices: Prices,
+    prices: PriceSource,
 ) -> ASGIApp:
     """Return the application behind the native routes.
 

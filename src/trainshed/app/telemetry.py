@@ -13,7 +13,7 @@ from trainshed.controller.loop import Controller
 from trainshed.engines.several import Engines
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect
-from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.prices import PriceSource
 from trainshed.service.log.streams import Streams
 from trainshed.service.nodes.node_service import NodeService
 from trainshed.service.telemetry import families
@@ -81,7 +81,7 @@ def _list_figures(
     return figures
 
 
-def make_progress(store: Store, engines: Engines, prices: Prices) -> "ProgressReader":
+def make_progress(store: Store, engines: Engines, prices: PriceSource) -> "ProgressReader":
     """Return the reader of the progress of running jobs."""
     # these imports are slow, and needed only for pages that show jobs
     from trainshed.service.figures.progress import ProgressReader  # noqa: PLC0415
@@ -89,7 +89,7 @@ def make_progress(store: Store, engines: Engines, prices: Prices) -> "ProgressRe
     return ProgressReader(store, engines, prices, partial(_predict_step_s, store, prices))
 
 
-def _predict_step_s(store: Store, prices: Prices, project: str, spec: JobSpec) -> float | None:
+def _predict_step_s(store: Store, prices: PriceSource, project: str, spec: JobSpec) -> float | None:
     from trainshed.service.learning.submit_notes import predict_job_step_s  # noqa: PLC0415
 
     catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)

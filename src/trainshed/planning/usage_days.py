@@ -18,7 +18,7 @@ _TINY_S: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class GpuMeasurement:
     """What was measured of all GPUs of an attempt in a span of its time."""
 
     begin_s: float
@@ -73,7 +73,7 @@ def today(now: datetime) -> int:
 
 
 def day_uses(
-    times: AttemptTimes, goodput: Goodput, measured: Iterable[Measurement] = ()
+    times: AttemptTimes, goodput: Goodput, measured: Iterable[GpuMeasurement] = ()
 ) -> Sequence[DayUse]:
     """Return the held time of an attempt by day; empty if it held nothing.
 
@@ -119,7 +119,10 @@ def _middle_shares(goodput: Goodput) -> Mapping[str, float]:
 
 
 def _day_use(
-    day: int, spans: Sequence[_Span], shares: Mapping[str, float], measured: Sequence[Measurement]
+    day: int,
+    spans: Sequence[_Span],
+    shares: Mapping[str, float],
+    measured: Sequence[GpuMeasurement],
 ) -> DayUse:
     begin_s, end_s = day * DAY_S, (day + 1) * DAY_S
     seconds: dict[str, float] = {}
@@ -141,7 +144,7 @@ def _day_use(
     )
 
 
-def _share(part: Measurement, begin_s: float, end_s: float) -> float:
+def _share(part: GpuMeasurement, begin_s: float, end_s: float) -> float:
     """Return the share of a measurement's span that is between two times."""
     overlap_s = min(part.end_s, end_s) - max(part.begin_s, begin_s)
     return max(0.0, overlap_s) / (part.end_s - part.begin_s)

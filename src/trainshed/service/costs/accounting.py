@@ -14,7 +14,7 @@ from trainshed.model.event_kinds import GOODPUT
 from trainshed.planning.goodput import JobTimes, job_goodput
 from trainshed.planning.usage_days import today
 from trainshed.service.costs.job_use import read_job_use, sum_cost
-from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.prices import PriceSource
 from trainshed.service.goodput.words import end_event
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store
@@ -38,7 +38,7 @@ class Accounting:
 
     store: Store
     engines: Engines
-    prices: Prices
+    prices: PriceSource
     read_times: Callable[[JobRecord], JobTimes]
     leads: Callable[[], bool]
     """Whether this server holds the scheduler's lease."""

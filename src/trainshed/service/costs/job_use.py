@@ -8,9 +8,9 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.usage import UsageLine
 from trainshed.planning.goodput import JobTimes
 from trainshed.planning.job_cost import JobCost, sum_costs
-from trainshed.planning.usage_days import Measurement
+from trainshed.planning.usage_days import GpuMeasurement
 from trainshed.service.costs.held_gpus import count_held_gpus
-from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.prices import PriceSource
 from trainshed.service.costs.usage_rows import group_machines, measure_gpus, usage_rows
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
@@ -20,7 +20,7 @@ _HOUR_S = 3600.0
 
 
 def read_job_use(
-    store: Store, engines: Engines, prices: Prices, record: JobRecord, times: JobTimes
+    store: Store, engines: Engines, prices: PriceSource, record: JobRecord, times: JobTimes
 ) -> Sequence[UsageRow]:
     """Return what a job has used until now.  Raises StoreFault."""
     spec = store.expanded(record.uid)
@@ -56,7 +56,7 @@ def sum_cost(rows: Iterable[UsageRow]) -> JobCost | None:
 
 def _measure(
     store: Store, engines: Engines, uid: int, times: JobTimes, gpus: int
-) -> Mapping[int, Sequence[Measurement]]:
+) -> Mapping[int, Sequence[GpuMeasurement]]:
     skew_s = store.clock_skew_s()
     keys = {attempt.attempt: AttemptKey(uid, attempt.attempt) for attempt in times.attempts}
     return {

@@ -16,7 +16,7 @@ _BYTES_MAX: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class PriceSource:
     """Makes the price list of a region."""
 
     own: Callable[[], OwnPrices | None] = field(default=lambda: None)
@@ -31,12 +31,12 @@ class Prices:
         return self.list_for(spec.region, spot=spec.scheduling.strategy == "SPOT")
 
 
-def open_prices(file: Path | None) -> Prices:
+def open_prices(file: Path | None) -> PriceSource:
     """Return the prices of a file, which is read again after a change.  Raises UsageFault."""
     if file is None:
-        return Prices()
+        return PriceSource()
     read = partial(_read_own, file)
-    return Prices(RereadFile(read(), file, read, "prices").current)
+    return PriceSource(RereadFile(read(), file, read, "prices").current)
 
 
 def _read_own(file: Path) -> OwnPrices:

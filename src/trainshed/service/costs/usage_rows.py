@@ -9,7 +9,7 @@ from trainshed.model.resources import Demand, JobDemand
 from trainshed.model.usage import UsageLine
 from trainshed.planning.goodput import AttemptTimes, JobTimes, attempt_goodputs
 from trainshed.planning.prices import Machines, PriceList, paid_for
-from trainshed.planning.usage_days import DayUse, Measurement, day_uses
+from trainshed.planning.usage_days import DayUse, GpuMeasurement, day_uses
 from trainshed.store.records.usage import UsageRow
 
 _NS_PER_S = 1_000_000_000
@@ -32,14 +32,14 @@ def group_machines(
     ``spec`` is expanded; machines without a name are of the type ``unnamed``.  ``has_gpus`` says
     whether the nodes of the job have the GPUs of its demand.
     """
-    each_by_role = {group.role: group.each for group in demand.groups}
+    demands = {group.role: group.each for group in demand.groups}
     groups: dict[str, MachineGroup] = {}
     for group in spec.groups:
-        machines, each = paid_for(group), each_by_role.get(group.role, Demand())
+        machines, demand_of_one = paid_for(group), demands.get(group.role, Demand())
         total = groups.setdefault(_type_name(machines), MachineGroup())
         total.machines.append(machines)
-        total.gpus += group.count * each.gpu_count * has_gpus
-        total.vcpus += group.count * _vcpus(group, each)
+        total.gpus += group.count * demand_of_one.gpu_count * has_gpus
+        total.vcpus += group.count * _vcpus(group, demand_of_one)
     return groups
 
 
@@ -50,21 +50,21 @@ def _type_name(machines: Machines) -> str:
     return f"{name} with {machines.accelerators} {machines.accelerator}"
 
 
-def _vcpus(group: ReplicaGroup, each: Demand) -> float:
+def _vcpus(group: ReplicaGroup, demand: Demand) -> float:
     machine = known_machines().get(group.machine_type or "")
-    return float(each.vcpus or (machine and machine.vcpus) or 0)
+    return float(demand.vcpus or (machine and machine.vcpus) or 0)
 
 
 def measure_gpus(
     lines: Sequence[UsageLine], gpus: int, skew_s: float = 0.0
-) -> Sequence[Measurement]:
+) -> Sequence[GpuMeasurement]:
     """Return the idle time and the energy of an attempt's GPUs.
 
     A GPU is idle in a line in which it ran no kernel; a GPU without a line, or whose use is not
     measured, is not.  ``skew_s`` is by how much the clock of the lines is ahead.
     """
     return [
-        Measurement(
+        GpuMeasurement(
             begin_s=line.at - line.s - skew_s,
             end_s=line.at - skew_s,
             idle_s=line.s * min(1.0, _count_idle(line) / gpus),
@@ -89,7 +89,7 @@ def usage_rows(
     now_s: float,
     machines: Mapping[str, MachineGroup],
     prices: PriceList,
-    measured: Mapping[int, Sequence[Measurement]],
+    measured: Mapping[int, Sequence[GpuMeasurement]],
 ) -> Sequence[UsageRow]:
     """Return the rows of all attempts of a job; ``measured`` is by attempt."""
     rows: list[UsageRow] = []

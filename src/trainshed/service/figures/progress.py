@@ -19,7 +19,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
 from trainshed.planning.job_cost import split_cost
 from trainshed.planning.prices import machines_of
-from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.prices import PriceSource
 from trainshed.service.figures.answers import JobProgress, ProgressRow
 from trainshed.service.figures.newest_figures import NewestFigures, newest_figures
 from trainshed.service.goodput.facts import goodput_facts
@@ -54,7 +54,7 @@ class ProgressReader:
         self,
         store: Store,
         engines: Engines,
-        prices: Prices,
+        prices: PriceSource,
         predict_step_s: Callable[[str, JobSpec], float | None] = lambda _project, _spec: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -16,7 +16,7 @@ from trainshed.planning.goodput import (
     study_goodput,
 )
 from trainshed.service.costs.job_use import read_job_use, sum_cost
-from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.prices import PriceSource
 from trainshed.service.goodput.answers import AttemptGoodput, JobGoodput
 from trainshed.service.goodput.facts import goodput_facts
 from trainshed.service.goodput.live_steps import live_steps
@@ -36,7 +36,7 @@ class GoodputReader:
 
     stories: Stories
     engines: Engines
-    prices: Prices
+    prices: PriceSource
 
     def goodput(self, project: str, job_id: str) -> JobGoodput:
         """Return the goodput of a job until now, or until its end.  Raises Refusal."""

@@ -19,7 +19,7 @@ from trainshed.model.trials import TrialState, text_of
 from trainshed.planning.prices import machines_of
 from trainshed.planning.scaling.prediction import Interval
 from trainshed.planning.study_end import StudyEnd, StudySoFar, study_end
-from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.prices import PriceSource
 from trainshed.service.jobs.job_lookup import find_job
 from trainshed.service.jobs.story_answers import (
     JobEvent,
@@ -59,7 +59,7 @@ class Stories:
     """Reads the story of jobs from the store."""
 
     store: Store
-    prices: Prices = field(default_factory=Prices)
+    prices: PriceSource = field(default_factory=PriceSource)
 
     def find(self, project: str, job_id: str) -> JobRecord:
         """Return the job of an id in either dialect; for a training pipeline's id, its job.

@@ -14,7 +14,7 @@ from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.updating import add_run
-from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.prices import PriceSource
 from trainshed.service.goodput.facts import goodput_facts
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store
@@ -39,7 +39,7 @@ class Learning:
     store: Store
     catalog: Catalog
     turns: CpuBudget
-    prices: Prices = field(default_factory=Prices)
+    prices: PriceSource = field(default_factory=PriceSource)
 
     def learn(self) -> None:
         """Process ended attempts for one turn.  Raises StoreFault."""

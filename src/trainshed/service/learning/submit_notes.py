@@ -13,7 +13,7 @@ from trainshed.planning.prices import OwnPrices, PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read
 from trainshed.planning.submit_note import SubmitNote, predict_step_s, submit_note
-from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.prices import PriceSource
 from trainshed.service.learning.plan_notes import SubmittedJob
 from trainshed.store.opening import Store
 from trainshed.store.records.learned import StoredCalibration
@@ -35,7 +35,7 @@ class SubmitNotes:
 
     store: Store
     catalog: Catalog
-    prices: Prices = field(default_factory=Prices)
+    prices: PriceSource = field(default_factory=PriceSource)
     _notes: dict[_NoteKey, SubmitNote | None] = field(
         default_factory=lambda: BoundedDict(_NOTES_MAX)
     )
@@ -68,7 +68,7 @@ class SubmitNotes:
 
 
 def predict_job_step_s(
-    store: Store, catalog: Catalog, prices: Prices, project: str, spec: JobSpec
+    store: Store, catalog: Catalog, prices: PriceSource, project: str, spec: JobSpec
 ) -> float | None:
     """Return the predicted seconds of a job's step, from earlier jobs of its trainer.
 

@@ -11,7 +11,7 @@ from trainshed.model.job import JobSpec
 from trainshed.model.refusals import Refusal
 from trainshed.model.resource_names import PIPELINES, ProjectId, resource_name
 from trainshed.planning.prices import Machines, machines_of
-from trainshed.service.costs.prices import Prices
+from trainshed.service.costs.prices import PriceSource
 from trainshed.service.jobs.job_service import JobService
 from trainshed.service.jobs.pipelines import PipelineService
 from trainshed.service.jobs.refusing import invalid
@@ -92,7 +92,7 @@ class JobTexts:
     jobs: JobService
     pipelines: PipelineService
     starts: TextStarts
-    prices: Prices = field(default_factory=Prices)
+    prices: PriceSource = field(default_factory=PriceSource)
 
     def check(self, project: ProjectId, text: str, location: str | None) -> TextCheck:
         """Check a text as a submission does; store and start nothing.
