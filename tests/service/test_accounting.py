@@ -206,6 +206,42 @@ def test_a_job_that_never_ran_and_one_without_a_price(world):
     assert "no price of my-own" in row.cost["lacking"][0]
 
 
+def test_a_job_that_cannot_be_computed_does_not_stop_the_others(world, caplog):
+    first, second = world.job(job_id="odd"), world.job(job_id="even")
+    read_times = world.accounting.read_times
+
+    def fail(record):
+        if record.uid == first:
+            raise ValueError("a time before 1970")
+        return read_times(record)
+
+    world.accounting.read_times = fail
+    for uid in (first, second):
+        world.run(uid)
+        world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
+    world.account()
+    assert not world.store.changed_jobs(9)
+    assert (bool(world.store.usage_rows(first)), bool(world.store.usage_rows(second))) == (0, 1)
+    assert "cannot compute what projects/census/" in caplog.text
+
+
+def test_a_job_that_ends_is_written_before_a_long_backlog(world):
+    old = [world.job(job_id=f"old-{number}") for number in range(3)]
+    for uid in old:
+        world.run(uid)
+        world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
+    runs = world.job(job_id="runs")
+    world.store.changed_jobs = lambda _limit: []  # none of them has its turn
+    world.run(runs)
+    world.account()
+    world.go(runs, JobState.SUCCEEDED, kinds.SUCCEEDED)
+    world.now_s += REFRESH_S
+    world.account()
+    assert all(row.end_ns for row in world.store.usage_rows(runs)) is True
+    assert not world.store.usage_rows(old[0])
+    assert runs not in world.accounting._due_s
+
+
 def test_currencies_are_never_added(world):
     for number, currency in enumerate(("EUR", "USD", "EUR")):
         world.own = OwnPrices(source="own", currency=currency, per_hour=OWN.per_hour)

@@ -4,8 +4,9 @@ The server that holds the scheduler's lease does it.  The rows of a job are comp
 and its usage and replaced whole, so that repeating it changes nothing and a kill loses nothing.
 """
 
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -32,6 +33,9 @@ EVENT_S_MAX: Final = 86_400.0
 DAYS_MAX: Final = 1100
 
 
+_LOG = logging.getLogger(__name__)
+
+
 @dataclass(slots=True, kw_only=True)
 class Accounting:
     """Keeps the rows of ``attempt_usage`` up to date.  Safe for several servers."""
@@ -46,7 +50,10 @@ class Accounting:
     monotonic: Callable[[], float] = time.monotonic
     _due_s: dict[int, float] = field(default_factory=dict, init=False)
     """When the rows of a job that holds machines are written again, by uid."""
+    _held: Collection[int] = field(default=frozenset(), init=False)
+    """The jobs that held machines when they were last listed."""
     _listed_s: float = field(default=float("-inf"), init=False)
+    _is_refresh_first: bool = field(default=False, init=False)
     _dropped_day: int = field(default=0, init=False)
 
     def account(self) -> None:
@@ -57,35 +64,53 @@ class Accounting:
         if self.turns.is_resting or not self.leads():
             return
         with self.turns.one() as has_time:
-            for mark, uid in self.store.changed_jobs(_AT_ONCE):
-                if not has_time():
-                    return
-                self._write(uid, mark)
-            self._refresh(has_time)
+            # after an upgrade many jobs have changed; those that run must not wait for all of them
+            self._is_refresh_first = not self._is_refresh_first
+            steps = (self._refresh, self._write_changed)
+            for step in steps if self._is_refresh_first else reversed(steps):
+                step(has_time)
         self._drop_old()
 
+    def _write_changed(self, has_time: Callable[[], bool]) -> None:
+        for mark, uid in self.store.changed_jobs(_AT_ONCE):
+            if not has_time():
+                return
+            self._write(uid, mark)
+
     def _refresh(self, has_time: Callable[[], bool]) -> None:
-        """Write the rows of jobs that hold machines again, the longest unwritten first."""
+        """Write the rows of jobs that hold machines again, the longest unwritten first.
+
+        Those that have ended since are written once more.
+        """
         now_s = self.monotonic()
         if now_s - self._listed_s > REFRESH_S / 10:
-            uids = {held.uid for held in self.store.holding()}
-            self._due_s = {uid: self._due_s.get(uid, now_s) for uid in uids}
+            self._held = {held.uid for held in self.store.holding()}
+            due_s = {uid: self._due_s.get(uid, now_s) for uid in self._held}
+            self._due_s = dict.fromkeys(self._due_s.keys() - self._held, now_s) | due_s
             self._listed_s = now_s
         for uid in sorted(self._due_s, key=lambda uid: self._due_s[uid]):
             if self._due_s[uid] > now_s or not has_time():
                 return
             self._write(uid)
             self._due_s[uid] = now_s + REFRESH_S
+            if uid not in self._held:
+                del self._due_s[uid]
 
     def _write(self, uid: int, mark: int | None = None) -> None:
         record = self.store.job_by_uid(uid)
         if record is None or not record.attempt:
             self.store.write_usage(None, (), mark)
             return
-        times = self.read_times(record)
-        rows = read_job_use(self.store, self.engines, self.prices, record, times)
-        event = None if mark is None else self._end_event(uid, times, rows)
-        self.store.write_usage(record, rows, mark, event)
+        try:
+            times = self.read_times(record)
+            rows = read_job_use(self.store, self.engines, self.prices, record, times)
+            event = self._end_event(uid, times, rows)
+        except (ValueError, KeyError, TypeError, ArithmeticError) as fault:
+            # the other jobs are still written
+            _LOG.warning("cannot compute what %s used: %r; usage leaves it out", record.name, fault)
+            self.store.write_usage(None, (), mark)
+        else:
+            self.store.write_usage(record, rows, mark, event)
 
     def _end_event(self, uid: int, times: JobTimes, rows: Sequence[UsageRow]) -> NewEvent | None:
         """Return the event with the goodput of a job that has just ended; None: it has one.
