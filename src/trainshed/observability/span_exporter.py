@@ -166,14 +166,18 @@ class SpanExporter:
             return
         began = time.thread_time()
         spans = source.next_spans()
-        for start in range(0, len(spans), BATCH_MAX):
-            result = collector.send(spans[start : start + BATCH_MAX])
-            if self._is_trouble(collector, result) and result is Sent.AWAY:
-                return
-        if spans:
+        if spans and self._send_all(collector, spans):
             source.note_sent()
         rest_s = min(REST_S_MAX, (time.thread_time() - began) / self._share)
         self._stored_at = time.monotonic() + rest_s
+
+    def _send_all(self, collector: Collector, spans: Sequence[TraceSpan]) -> bool:
+        """Send spans in batches; return False if they must be sent again."""
+        for start in range(0, len(spans), BATCH_MAX):
+            result = collector.send(spans[start : start + BATCH_MAX])
+            if self._is_trouble(collector, result) and result is Sent.AWAY:
+                return False
+        return True
 
     def _rest(self, took_s: float) -> None:
         """Leave the processor to the threads that answer requests."""

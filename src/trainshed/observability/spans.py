@@ -141,7 +141,7 @@ class RequestTrace:
         self.span_id = random.getrandbits(64) or 1
         self.children: list[ChildSpan] = []
         self.incident = ""
-        """The number of the unexpected error that the caller was told; empty if none."""
+        """The number of the unexpected error in the answer; empty if there was none."""
 
     def add_child(
         self, name: str, start_ns: int, end_ns: int, attributes: Attributes | None = None
