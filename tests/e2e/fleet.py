@@ -15,6 +15,23 @@ FINAL = {"SUCCEEDED", "FAILED", "CANCELLED"}
 #: A notice in seconds whose end nobody waits for: who does not honour it hangs the test.
 LONG_S = 600
 
+#: Reports its step to the file of its heartbeat, and ends at once.
+REPORTS = """\
+import os
+with open(os.environ["TRAINSHED_PROGRESS_FILE"], "w") as file:
+    file.write('{"step": 77, "total": 90}')
+print('trained')
+"""
+
+
+def check_usage(server, name, *, replicas):
+    """Each replica of a job of ``REPORTS`` has its CPU time and its step, also on other nodes."""
+    series = native(server, name, "/usage")["series"]
+    for kind in ("cpu", "step"):
+        assert len({row["task"] for row in series if row["name"] == kind}) == replicas, series
+    steps = {point[3] for row in series if row["name"] == "step" for point in row["points"]}
+    assert steps == {77}
+
 
 def node_of(server):
     """The name of the one node."""

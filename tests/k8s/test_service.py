@@ -34,7 +34,8 @@ def server(any_cluster, tmp_path_factory):
 
 
 def test_jobs_of_both_dialects_run_on_the_cluster(server):
-    names = [submit(server, job) for job in (ml_job("ml_1"), custom_job("vertex-1", workers=2))]
+    vertex_job = custom_job("vertex-1", fleet.REPORTS, workers=2)
+    names = [submit(server, job) for job in (ml_job("ml_1"), vertex_job)]
     for name in names:
         job = fleet.ended(server, name)
         assert job["state"] == "SUCCEEDED", fleet.story_text(server, name)
@@ -43,6 +44,7 @@ def test_jobs_of_both_dialects_run_on_the_cluster(server):
         kinds = [event["kind"] for event in fleet.story(server, name)]
         assert [kind for kind in kinds if kind in COURSE] == COURSE
         assert kinds.count("PLACED") == 1
+    fleet.check_usage(server, names[1], replicas=3)
     sent = native(server, names[1], "/manifest")
     parts = {part["name"]: part["text"] for part in sent["parts"]}
     assert (sent["attempt"], sent["engine"]) == (1, "cluster")

@@ -60,15 +60,6 @@ while not (folder / "evaluator").exists():
     time.sleep(0.05)
 """
 
-#: Trains for a moment, and reports its step to the file of its heartbeat.
-REPORTS = """\
-import os, time
-with open(os.environ["TRAINSHED_PROGRESS_FILE"], "w") as file:
-    file.write('{"step": 77, "total": 90}')
-time.sleep(2)
-print('trained')
-"""
-
 
 @pytest.fixture(scope="module")
 def server(session_cluster, tmp_path_factory):
@@ -82,21 +73,10 @@ def _nodes_are_free(cluster):
     """Also after a test that failed."""
 
 
-def usage_of(server, name):
-    """The replicas by series, and the steps that were shown."""
-    usage = native(server, name, "/usage")
-    tasks = {series["name"]: set() for series in usage["series"]}
-    for series in usage["series"]:
-        tasks[series["name"]].add(series["task"])
-    steps = {
-        point[3] for row in usage["series"] if row["name"] == "step" for point in row["points"]
-    }
-    return tasks, steps
-
-
 def test_jobs_of_both_dialects_run_on_the_cluster(server, cluster):
     names = [
-        submit(server, job) for job in (ml_job("ml_1"), custom_job("vertex-1", REPORTS, workers=2))
+        submit(server, job)
+        for job in (ml_job("ml_1"), custom_job("vertex-1", fleet.REPORTS, workers=2))
     ]
     for name in names:
         job = fleet.ended(server, name)
@@ -105,9 +85,7 @@ def test_jobs_of_both_dialects_run_on_the_cluster(server, cluster):
         lines = [line for line in log_lines(server, name) if line["message"] == "trained"]
         assert 1 <= len(lines) <= len(job["replicas"])
     assert fleet.output_lines(server, names[1]) == ["trained"]
-    tasks, steps = usage_of(server, names[1])
-    assert [len(tasks[name]) for name in ("cpu", "step")] == [3, 3]
-    assert steps == {77}
+    fleet.check_usage(server, names[1], replicas=3)
     sent = native(server, names[1], "/manifest")
     parts = {part["name"]: part["text"] for part in sent["parts"]}
     assert (sent["attempt"], sent["engine"]) == (1, "cluster")
