@@ -105,7 +105,10 @@ def test_without_a_later_step_or_checkpoint_all_steps_are_lost_once_the_job_has_
 def test_a_job_that_reports_no_steps_gets_a_bound():
     goodput = job_goodput(job(SILENT, ended_s=1000), 0)
     assert (goodput.ratio, goodput.at_most, goodput.ettr) == (None, 0.97, None)
-    assert goodput.words.startswith("Goodput at most 97.0 % of 16.7 min: starting 30.0 s; call")
+    assert goodput.words == (
+        "Goodput at most 97.0 % of 16.7 min: starting 30.0 s; the job reports no steps: call "
+        "trainshed_trainer.progress(step) after each step."
+    )
 
 
 def test_an_attempt_that_never_ran_only_started():
@@ -138,6 +141,7 @@ def test_steps_without_numbers_have_a_goodput_if_nothing_had_to_be_repeated():
     assert job_goodput(job(first, ended_s=3720), 0).ratio == 3600 / 3660
     goodput = job_goodput(job(first, replace(SECOND, first_step=None, last_step=None)), 0)
     assert (goodput.ratio, goodput.lost_s) == (None, 0)
+    assert "; no later attempt has reported its first step so far; call" in goodput.words
 
 
 def test_the_time_after_a_notice_is_stopping():

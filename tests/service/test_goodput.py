@@ -4,10 +4,13 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from service.submitting import PROJECT
 from store.builders import SERVER, add, add_study, advance, go, new_trials
 from trainshed.engines.several import Engines
+from trainshed.model import event_kinds as kinds
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.event_kinds import GOODPUT
 from trainshed.model.job import Accelerator, JobSpec, ReplicaGroup
@@ -17,7 +20,8 @@ from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.model.step_times import StepTimes
 from trainshed.model.usage import GpuUsage, ReplicaUsage, UsageLine
-from trainshed.planning.attempt_steps import steps_made
+from trainshed.planning.attempt_steps import STEPS_MADE, steps_made
+from trainshed.planning.goodput import JobTimes, job_goodput
 from trainshed.planning.prices import OwnPrices
 from trainshed.service.costs.accounting import Accounting
 from trainshed.service.costs.prices import PriceSource
@@ -153,6 +157,30 @@ def test_hangs_begin_before_they_are_told_and_end_with_the_recovery_of_their_rep
     times = (attempt.placed_s, attempt.running_s, attempt.stop_s, attempt.ended_s)
     assert times == (10, 20, 200, 210)
     assert not attempt.has_failed
+
+
+KINDS = st.sampled_from(sorted({*kinds.HOLDS, *kinds.STOPS, *kinds.ENDS, kinds.HUNG}))
+DATA = st.fixed_dictionaries(
+    {},
+    optional={
+        "seconds": st.none() | st.floats(0, 1e6),
+        "notice_s": st.none() | st.floats(0, 1e6),
+        STEPS_MADE: st.none() | st.fixed_dictionaries({"first_s": st.floats(0, 1e3)}),
+    },
+)
+
+
+@given(
+    happened=st.lists(st.tuples(KINDS, st.integers(1, 3), DATA), max_size=12),
+    is_over=st.booleans(),
+)
+def test_any_events_divide_the_held_time(happened, is_over):
+    events = [event(kind, time_s, n, **data) for time_s, (kind, n, data) in enumerate(happened)]
+    attempts = tuple(list_attempt_times(events))
+    job = JobTimes(accepted_s=0, ended_s=20 if is_over else None, attempts=attempts)
+    goodput = job_goodput(job, 20)
+    assert sum(goodput.held_seconds.values()) == pytest.approx(goodput.held_s)
+    assert all(seconds >= 0 for seconds in goodput.seconds.values())
 
 
 def test_a_notice_of_a_cluster_stops_an_attempt_too():

@@ -7,7 +7,7 @@ upper bound and no number.  docs/how-to/observe.md explains the terms.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from trainshed.planning.plan_words import lasting
@@ -88,6 +88,8 @@ class Goodput:
     """The rest.  If ``is_bound``, the time of which nothing else is known."""
     is_bound: bool = False
     """Whether the productive time is unknown, and ``productive_s`` is the most that it can be."""
+    lacks_steps: bool = False
+    """Whether it is unknown because no steps were reported, and not where a restart went on."""
 
     @property
     def ratio(self) -> float | None:
@@ -127,7 +129,7 @@ class Goodput:
         if self._highest is None:
             return "Goodput is not known: the job has not held machines yet."
         parts = ", ".join(self._list_reductions())
-        after = f"; {HOW_TO_REPORT} to get a number" if self.is_bound else ""
+        after = f"; {self._why_bound}" if self.is_bound else ""
         return f"{self.short_words} of {lasting(self.held_s)}{parts and ': '}{parts}{after}."
 
     @property
@@ -138,6 +140,12 @@ class Goodput:
         # a bound is rounded up: the ratio is not above it
         percent = math.ceil(1000 * self._highest) / 10 if self.is_bound else 100 * self._highest
         return f"Goodput {'at most ' if self.is_bound else ''}{percent:.1f} %"
+
+    @property
+    def _why_bound(self) -> str:
+        if self.lacks_steps:
+            return f"the job reports no steps: {HOW_TO_REPORT}"
+        return f"no later attempt has reported its first step so far; {HOW_TO_REPORT}"
 
     @property
     def _highest(self) -> float | None:
@@ -152,15 +160,17 @@ class Goodput:
     def times(self, factor: float) -> "Goodput":
         """Return the goodput with all buckets multiplied, as for GPU-seconds."""
         values = {f"{name}_s": factor * value for name, value in self.seconds.items()}
-        return Goodput(**values, is_bound=self.is_bound)
+        return Goodput(**values, is_bound=self.is_bound, lacks_steps=self.lacks_steps)
 
 
 def add_goodputs(parts: Iterable[Goodput]) -> Goodput:
     """Add the buckets of goodputs; the sum is a bound if one of them is."""
     parts = list(parts)
-    names = [field.name for field in fields(Goodput) if field.name != "is_bound"]
-    sums = {name: math.fsum(getattr(part, name) for part in parts) for name in names}
-    return Goodput(**sums, is_bound=any(part.is_bound and part.productive_s for part in parts))
+    sums = {f"{name}_s": math.fsum(part.seconds[name] for part in parts) for name in BUCKETS}
+    bounds = [part for part in parts if part.is_bound and part.productive_s]
+    return Goodput(
+        **sums, is_bound=bool(bounds), lacks_steps=any(part.lacks_steps for part in bounds)
+    )
 
 
 def attempt_goodputs(job: JobTimes, now_s: float) -> Sequence[Goodput]:
@@ -255,7 +265,9 @@ def _divide_without_steps(job: JobTimes, index: int, window: _Window) -> Goodput
         running_s = window.clamp(attempt.running_s)
     stalled_s = _overlap(attempt.hangs, running_s, window.work_end_s)
     parts = (0.0, stalled_s, attempt.saving_s or 0.0)
-    return _fill(window, running_s, parts, is_bound=running_s < window.work_end_s)
+    is_bound = running_s < window.work_end_s
+    goodput = _fill(window, running_s, parts, is_bound=is_bound)
+    return replace(goodput, lacks_steps=is_bound)
 
 
 def _fill(
