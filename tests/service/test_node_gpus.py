@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from databases import new_database
 from store.builders import add, place
 from trainshed.engines.capabilities import GpuNow
+from trainshed.engines.supervise.record.gpu_file import GpuFigures
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.gpus import GpuSample, GpuState, NodeGpu
 from trainshed.model.resources import Demand, FleetPolicy, GroupDemand, JobDemand, Node, Seat
@@ -57,6 +58,7 @@ def now(attempt=None):
         GpuNow(
             gpu=held, attempt=attempt, reading=READING, idle_s=90.0, xids={31: 2},
             driver="580.65.06",
+            recent=[(0.0, GpuFigures(use=None)), (10.0, GpuFigures(use=0.123456))],
         ),
         GpuNow(gpu=BROKEN, driver="580.65.06"),
         GpuNow(gpu=PART, reading=GpuSample(at=AT, used_bytes=3)),
@@ -85,6 +87,7 @@ def test_figures_are_of_the_answering_servers_machine_and_what_is_unmeasured_is_
         power_w=312.5, energy_joules=7e6, is_energy_summed=None, temperature_c=61, ecc_errors=None,
         throttled=("hw slowdown",),
     )  # fmt: skip
+    assert (gpus["GPU-1"].recent_use, gpus["MIG-1"].recent_use) == ([None, 0.1235], None)
     assert (gpus["GPU-1"].idle_s, gpus["MIG-1"].idle_s, gpus["GPU-9"].idle_s) == (90.0, None, None)
     assert gpus["GPU-1"].state is GpuState.HELD
     assert (gpus["GPU-2"].state, gpus["GPU-2"].problem) == (GpuState.FAULTY, "Xid 79")

@@ -65,6 +65,8 @@ class GpuSummary(Answer):
     idle_s: float | None = None
     """For how many seconds the job that uses it has run nothing on it, without a break, since the
     start of the server at most; absent if no job uses it, or its use is not measured."""
+    recent_use: Sequence[float | None] | None = None
+    """The mean of ``use`` over each ten seconds of the last ten minutes, the oldest first."""
     reading: GpuReading | None = None
     """The present values; only for GPUs of the machine of the answering server."""
 
@@ -117,6 +119,9 @@ def _summarize(gpu: NodeGpu, now: GpuNow | None, jobs: Mapping[int, str]) -> Gpu
         job=jobs.get(attempt.uid) if attempt else None,
         problem=gpu.problem or None,
         idle_s=None if now is None else _round(now.idle_s),
+        recent_use=[_round(figures.use) for _, figures in now.recent]
+        if now and now.recent
+        else None,
         reading=_read(now.reading) if now and now.reading else None,
     )
 
