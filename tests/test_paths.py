@@ -82,6 +82,7 @@ ALLOWED: Final = {
         "engines/supervise/record/records.py::append",
         "engines/supervise/record/reports.py::ReportLog._write",
         "engines/supervise/record/segments.py::*",
+        "engines/supervise/record/usage_file.py::*",
         "engines/supervise/watch/watch_metrics.py::_make",
         "files/room.py::*",
         "service/starts/reducers.py::make_secret",

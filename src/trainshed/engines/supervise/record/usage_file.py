@@ -5,6 +5,7 @@ the packed file from time to time: first it appends them there, then it empties 
 it is killed in between, some lines are in both files, and readers ignore the repetitions.
 """
 
+import io
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -79,7 +80,7 @@ class UsageFile:
         with _open(self._folder.usage) as file:
             pieces = [packer.compress(piece) for piece in iter(lambda: file.read(_READ_BYTES), b"")]
         _append(self._folder.packed_usage, b"".join(pieces) + packer.flush())
-        os.truncate(self._folder.usage, 0)
+        _empty(self._folder.usage)
         if self._thin_at is None:
             self._thin_at = at + FULL_S
         elif at >= self._thin_at:
@@ -153,6 +154,14 @@ def _append(path: str, data: bytes) -> int:
     return size + len(data)
 
 
+def _empty(path: str) -> None:
+    descriptor = os.open(path, _WRITE)
+    try:
+        os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
 def read_usage(folder: AttemptFolder) -> list[UsageLine]:
     """Return the lines of an attempt in the order of their times; empty if there are none.
 
@@ -201,7 +210,7 @@ def _open(path: str) -> BinaryIO:
             return folder.read(place.name)
     except OSError as error:
         if error.errno in NOT_A_FILE:
-            return open(os.devnull, "rb")
+            return io.BytesIO()
         raise
 
 
