@@ -12,12 +12,15 @@ import pytest
 
 from trainshed.engines.processes import tree
 from trainshed.engines.supervise.record import gpu_file
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.gpu_file import GpuFigures
 from trainshed.engines.supervise.record.spec import HangRule
 from trainshed.engines.supervise.record.usage_file import read_usage
+from trainshed.engines.warden import compose, gpu_helper
 from trainshed.engines.warden.driver import Driver, VisibleGpu, select_visible
+from trainshed.engines.warden.task import compose_task
 from trainshed.model.roles import Role
-from warden.attempts import eventually, plan_of, replica
+from warden.attempts import KEY, eventually, plan_of, replica
 
 SOURCE = Path(__file__).parents[1] / "gpu/driver/driver.c"
 GPUS = [VisibleGpu("GPU-aa", 0, None), VisibleGpu("GPU-ab", 1, None), VisibleGpu("MIG-c", 2, None)]
@@ -80,6 +83,15 @@ def test_a_machine_without_a_driver_has_no_figures():
         pytest.skip("this machine has a driver; run this on one that has none")
     with pytest.raises(OSError, match="libnvidia-ml"):
         Driver()
+    assert gpu_helper.main("/nowhere") == 0, "the helper ends"
+
+
+@pytest.mark.parametrize(("usage_s", "has_gpus"), [(10.0, [True, False]), (0.0, [False, False])])
+def test_only_replicas_whose_gpus_are_to_be_measured_have_a_helper(usage_s, has_gpus):
+    plan = plan_of((replica("", gpu_count=4), replica("", Role.WORKER, 0)))
+    spec = compose.spec_of(plan, KEY, AttemptFolder("/f"), port=1, usage_s=usage_s)
+    tasks = [compose_task(spec, spec.remote, index, "/f") for index in (0, 1)]
+    assert [task["has_gpus"] for task in tasks] == has_gpus
 
 
 def usage_of(attempt):

@@ -96,7 +96,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         port=port,
         drops=tuple(drops),
         has_shared_folder=has_shared_folder,
-        gpus=tuple(replica.gpu_count for replica in plan.replicas),
+        gpus=tuple(replica.gpu_count for replica in plan.replicas) if usage_s else (),
     )
     if port and not steps:
         replicas = _compose_in_containers(plan, key, folder)

@@ -130,6 +130,15 @@ class Driver:
         return function is not None and function(*arguments) == 0
 
 
+def has_driver() -> bool:
+    """Return whether this machine has the library of NVIDIA's driver, which may still fail."""
+    try:
+        ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return False
+    return True
+
+
 def select_visible(gpus: Sequence[VisibleGpu], names: Optional[str]) -> list[VisibleGpu]:
     """Select the GPUs that a value of CUDA_VISIBLE_DEVICES names, by index or start of UUID.
 

@@ -1,7 +1,7 @@
 """The helper process of a replica with GPUs on a node: reads the GPUs and writes their figures.
 
 It is a process of its own, because a driver that hangs must not stop the warden, and because it
-needs more memory than a warden.  It ends with its parent.  Without a driver it writes nothing, and
+needs more memory than a warden.  It ends with its parent.  Without a driver it ends at once, and
 the GPUs count as not measured.
 
 warden.pyz gpus FILE
@@ -51,11 +51,14 @@ def start_helper(
 
 
 def main(path: str) -> int:
-    """Write the figures of this process's GPUs until a signal ends it."""
-    while True:
+    """Write the figures of this process's GPUs until a signal ends it; return without a driver."""
+    from trainshed.engines.warden.driver import has_driver  # noqa: PLC0415 - needs ctypes
+
+    while has_driver():
         with suppress(OSError):
             _watch(path)
         time.sleep(_RETRY_S)
+    return 0
 
 
 def _watch(path: str) -> None:

@@ -141,7 +141,7 @@ class RemoteRule(NamedTuple):
     drops: tuple[str, ...] = SLURM_VARIABLES
     """Prefixes of the variables of a node that its programs never get."""
     gpus: tuple[int, ...] = ()
-    """The number of GPUs of each replica, in the order of the plan."""
+    """The number of GPUs of each replica, in the order of the plan; empty: not to be measured."""
     has_shared_folder: bool = True
     """Whether wardens can write to the attempt's folder; otherwise only the launcher can."""
 
