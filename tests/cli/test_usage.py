@@ -42,8 +42,8 @@ def test_a_table_has_hours_shares_and_costs(usage):
     assert {"by=user", "since=yesterday", "project=demo"} <= set(query)
     head, _, ada, bob, total = run.out.splitlines()
     assert head.split() == ["USER", "JOBS", "GPU-H", "PRODUCTIVE", "IDLE", "VCPU-H", "KWH", "COST"]
-    assert ada.split() == ["ada", "2", "10.0", "75.0", "%", "25.0", "%", "2.00", "1,234", "EUR"]
-    assert bob.split() == ["=bob", "1", "1.0", "no", "price"]
+    assert ada.split() == ["ada", "2", "10.00", "75.0", "%", "25.0", "%", "2.00", "1,234", "EUR"]
+    assert bob.split() == ["=bob", "1", "1.00", "no", "price"]
     assert total.split()[-4:] == ["at", "least", "1,234", "EUR"]
     assert "no price of my-own is known: their cost is left out; set [prices] file" in run.err
     assert "costs by own.toml of 2026-11-01" in run.err

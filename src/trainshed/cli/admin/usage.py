@@ -21,8 +21,8 @@ _HOUR_S: Final = 3600.0
 _KWH_J: Final = 3.6e6
 #: Uses of GPU time with a column of their own, as shares of the time that jobs held GPUs.
 _SHARES: Final = ("productive", "idle", "lost", "starting", "unknown")
-#: Amounts below this have cents.
-_CENTS_BELOW: Final = 1000.0
+#: Numbers below a limit have so many digits behind the point.
+_DIGITS: Final = ((0.1, 4), (100.0, 2), (1000.0, 1))
 
 
 def parser(prog: str) -> flags.Parser:
@@ -108,7 +108,12 @@ def _columns(total: Json) -> Iterator[tuple[str, Any]]:
 
 def _hours(seconds: Mapping[str, float]) -> str:
     hours = sum(seconds.values()) / _HOUR_S
-    return f"{hours:,.1f}" if hours else ""
+    return f"{hours:,.{_digits(hours)}f}" if hours else ""
+
+
+def _digits(value: float) -> int:
+    """Return how many digits behind the point a number has in the table."""
+    return next((digits for limit, digits in _DIGITS if value < limit), 0)
 
 
 def _share(seconds: Mapping[str, float], use: str) -> str:
@@ -129,7 +134,7 @@ def _cost(cost: Json) -> str:
     if cost["amount"] is None:
         return "no price"
     amount = cost["amount"]
-    text = f"{amount:,.2f}" if amount < _CENTS_BELOW else f"{amount:,.0f}"
+    text = f"{amount:,.{_digits(amount)}f}"
     return f"{'at least ' if cost['at_least'] else ''}{text} {cost['currency']}"
 
 

@@ -50,7 +50,8 @@ class UsageReports:
         sums = self.store.usage_sums(query.by, **days, projects=projects)
         jobs = self.store.usage_jobs(query.by, **days, projects=projects)
         rows = _order(query.by, _group(query.by, sums, jobs))
-        fleet = FleetUse(gpu_seconds=self.store.gpu_seconds(**days)) if projects is None else None
+        is_all = projects is None
+        fleet = FleetUse(gpu_seconds=_round(self.store.gpu_seconds(**days))) if is_all else None
         return UsageReport(
             by=query.by,
             since=day_text(since_day),
@@ -136,4 +137,8 @@ def _add_seconds(parts: Iterable[tuple[Mapping[str, float], float]]) -> Mapping[
     for seconds, count in parts:
         for use, used_s in seconds.items() if count else ():
             total[use] += count * used_s
-    return dict(total)
+    return _round(total)
+
+
+def _round(seconds: Mapping[str, float]) -> Mapping[str, float]:
+    return {use: round(used_s, 3) for use, used_s in seconds.items()}
