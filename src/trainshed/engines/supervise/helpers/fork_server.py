@@ -26,6 +26,7 @@ from trainshed.engines.processes.tree import stat_fields
 from trainshed.engines.supervise import control, own_modules
 from trainshed.engines.supervise.helpers import preparer
 from trainshed.engines.supervise.network import join as network
+from trainshed.engines.supervise.record import gpu_file
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.spec import FORK_SERVER, SUPERVISOR
 from trainshed.engines.supervise.watch import watch_metrics
@@ -37,6 +38,7 @@ IMPORTED: Final = (
     missing_modules,
     own_modules,
     control,
+    gpu_file,
     landlock,
     network,
     none,
