@@ -25,7 +25,13 @@ def line(at, gpus=(), **steps):
         ([], NewestFigures()),
         ([line(990)], NewestFigures()),
         ([line(990, a=(0, 5))], NewestFigures(5, 500, 2.0)),
-        ([line(980, a=(0, 10)), line(990, a=(10, 30))], NewestFigures(30, 500, 20 / 30)),
+        ([line(980, a=(0, 10)), line(990, a=(10, 30))], NewestFigures(30, 500, 0.5)),
+        # one sample a line, at its end
+        (
+            [line(970, a=(50, 50)), line(980, a=(110, 110)), line(990, a=(170, 170))],
+            NewestFigures(170, 500, 10 / 60),
+        ),
+        ([line(980, a=(0, 90)), line(990, a=(95, 20))], NewestFigures(20, 500, None)),
         # it began again at step 10 after a restart inside the attempt
         ([line(980, a=(90, 100)), line(990, a=(10, 20))], NewestFigures(20, 500, 1.0)),
         ([line(980, a=(7, 7)), line(990, a=(7, 7))], NewestFigures(7, 500, None)),

@@ -1,7 +1,6 @@
 """Reads from the newest samples of an attempt how far it is and how fast it goes."""
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from trainshed.model.usage import ReplicaUsage, UsageLine
@@ -29,7 +28,7 @@ def newest_figures(lines: Sequence[UsageLine], now_s: float) -> NewestFigures:
     return NewestFigures(
         step=None if slowest is None else _last_step(reports[slowest]),
         total=None if slowest is None else reports[slowest].total,
-        step_s=None if slowest is None else _step_s(list(_steps_of(lines, slowest))),
+        step_s=None if slowest is None else _step_s(lines, slowest),
         gpu_use=_gpu_use(lines, now_s),
     )
 
@@ -48,28 +47,27 @@ def _last_step(usage: ReplicaUsage) -> int:
     return usage.step[1] if usage.step else 0
 
 
-def _steps_of(lines: Sequence[UsageLine], task: str) -> Iterator[tuple[float, int]]:
-    """Yield the time and the step at the begin and at the end of each line."""
-    for line in lines:
-        usage = line.replicas.get(task)
-        if usage is not None and usage.step is not None:
-            yield line.at - line.s, usage.step[0]
-            yield line.at, usage.step[1]
-
-
-def _step_s(steps: Sequence[tuple[float, int]]) -> float | None:
+def _step_s(lines: Sequence[UsageLine], task: str) -> float | None:
     """Return the mean time of the newest steps; None while there are none.
 
-    A program that goes back to an earlier step begins again.
+    A program that goes back to an earlier step begins again.  A sample is taken at the end of its
+    time, so the first step of the first line is somewhere within its time: only a single line
+    counts from its begin.
     """
-    begin = 0
-    for index, ((_, before), (_, after)) in enumerate(pairwise(steps), 1):
-        if after < before:
-            begin = index
-    if not steps:
+    rows: list[tuple[float, int, float, int]] = []
+    for line in lines:
+        usage = line.replicas.get(task)
+        if usage is None or usage.step is None:
+            continue
+        first, last = usage.step
+        if last < first or (rows and first < rows[-1][3]):
+            rows.clear()
+        rows.append((line.at - line.s, first, line.at, last))
+    if not rows:
         return None
-    (first_s, first), (last_s, last) = steps[begin], steps[-1]
-    return (last_s - first_s) / (last - first) if last > first and last_s > first_s else None
+    begin_s, first = rows[0][2:] if len(rows) > 1 else rows[0][:2]
+    end_s, last = rows[-1][2:]
+    return (end_s - begin_s) / (last - first) if last > first and end_s > begin_s else None
 
 
 def _gpu_use(lines: Sequence[UsageLine], now_s: float) -> float | None:
