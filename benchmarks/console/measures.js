@@ -4,11 +4,16 @@
   const measured = { first: {}, inputs: [], frames: [], sightings: {}, reached_ms: null };
   window.measured = measured;
   const one = selector => document.querySelector(selector) !== null;
+  // the charts in the window have their canvas
+  const areDrawn = () => [...document.querySelectorAll(".figure")].every(
+    figure => figure.getBoundingClientRect().top > innerHeight || figure.querySelector("canvas"));
   const CONDITIONS = {
     rows: () => one("[role=grid] .rows [role=row]"),
     lines: () => one(".log-lines .line-number"),
     charts: () => document.querySelectorAll(".study canvas").length >= 3,
     text: () => one(".cm-content"),
+    tabs: () => one("[role=tab]"),
+    curves: () => document.querySelectorAll(".figure h2").length === Number(measured.wanted) && areDrawn(),
     hit: () => one(".line.current mark"),
     searched: () => one(".log-count") && !one(".log-count progress") && !one(".log-count [value]"),
     line: () => document.querySelector(".line.current .line-number")?.textContent === measured.wanted,
@@ -21,7 +26,7 @@
     lastInput = performance.now();
   };
   const look = () => {
-    for (const name of ["rows", "lines", "charts", "text"]) {
+    for (const name of ["rows", "lines", "charts", "text", "tabs"]) {
       if (!(name in measured.first) && CONDITIONS[name]()) measured.first[name] = performance.now();
     }
     if (awaited?.()) {

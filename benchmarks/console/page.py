@@ -20,6 +20,7 @@ from benchmarks.console.chromium import (
     measured_session,
     running_chromium,
 )
+from benchmarks.console.curves_page import measure_curves
 from benchmarks.console.log_page import make_long_job, measure_following, measure_log
 from benchmarks.console.queue_page import measure_queue
 from benchmarks.console.study_page import add_study, measure_check, measure_study
@@ -66,6 +67,7 @@ def measure_pages(
     goals = measure_study(browser, server)
     tell("the study is measured")
     goals += measure_check(browser, server)
+    goals += measure_curves(browser, server)
     goals += measure_log(browser, server, job, args.lines)
     goals += measure_following(browser, server, data, args.follow_s)
     tell("the log is measured")

@@ -24,6 +24,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from benchmarks.service.documents import LOCATION, PROJECT, simple
+from benchmarks.service.simulated_engine import SimulatedEngine
 from benchmarks.service.simulated_nodes import compose, nodes, script
 from trainshed.api.connections import Connections, limits_of
 from trainshed.api.http_server import HttpServer, raise_descriptors
@@ -38,7 +39,6 @@ from trainshed.service.jobs.submission import SubmitRules, admit, judge_submissi
 from trainshed.service.ports.listening import BACKLOG
 from trainshed.service.starts.images import Images
 from trainshed.store.records.jobs import JobKind, NewJob
-from trainshed.testing.fake_engine import FakeEngine
 from trainshed.wire.aiplatform_v1 import parse
 
 #: The number of threads that add jobs: with more threads, the store writes larger batches.
@@ -100,7 +100,7 @@ def main() -> None:
     otel = OtelSettings(endpoint=args.traces)
     settings = Settings(data_dir=args.data_dir, database=args.database, otel=otel)
     listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
-    engine = FakeEngine(nodes(args.nodes, args.gpus), script=script)
+    engine = SimulatedEngine(nodes(args.nodes, args.gpus), script=script)
     application = build(settings, engine=engine, compose=compose)
     first_token(application.store, settings.data_dir)
     add_preparation(application)

@@ -2,30 +2,27 @@
 
     python simulated_server.py serve --data-dir ...
 
-What attempts do is in benchmarks/service/simulated_nodes.py.  They print nothing: tests write their
-log files.  A person cancels the first attempt of a job with the argument ``scancel``.  One with the
-argument ``measured`` has samples of an hour.  The last node has a GPU that another program uses, a
-faulty one, and an instance of a divided one.
+What attempts do is in benchmarks/service/simulated_nodes.py, what is measured of them in
+simulated_engine.py.  They print nothing: tests write their log files.  A person cancels the first
+attempt of a job with the argument ``scancel``.  The last node has a GPU that another program uses,
+a faulty one, and an instance of a divided one.
 """
 
 import functools
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # benchmarks
-sys.path.insert(0, str(Path(__file__).parents[1]))  # tests
 
 from benchmarks.service.documents import T4
+from benchmarks.service.simulated_engine import SimulatedEngine
 from benchmarks.service.simulated_nodes import compose, nodes, script
 
-from console.usage_lines import measured_lines
 from trainshed.app import application as app
 from trainshed.cli.main import main
 from trainshed.model.attempt import Loss
 from trainshed.model.gpus import GpuState, NodeGpu
-from trainshed.testing.fake_engine import FakeEngine
 
 NODES = 4
 GPUS = 8
@@ -59,13 +56,11 @@ def fleet():
     return [*map(with_devices, whole), with_devices(last, STATES)]
 
 
-class _Engine(FakeEngine):
+class _Engine(SimulatedEngine):
     """Loses the first attempt of a job with ``scancel``, as a cluster does after a scancel."""
 
     def launch(self, key, plan, place):
         super().launch(key, plan, place)
-        if "measured" in plan.primary.argv:
-            self.usage[key] = measured_lines(plan.primary.task_name, time.time())
         if key.attempt == self.launches[key] == 1 and "scancel" in plan.primary.argv:
             self.lose(key, loss=Loss.OPERATOR)
 

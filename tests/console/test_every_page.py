@@ -49,7 +49,7 @@ QUICK = {
 @pytest.fixture(scope="module")
 def ids(simulated):
     """The ids of a job that runs, one that failed, one that waits, and of a study that ended."""
-    running = submit(simulated, simulated_job("running", "measured", gpus=4, workers=5))
+    running = submit(simulated, simulated_job("running", "measured=60", gpus=4, workers=5))
     failed = submit(simulated, simulated_job("failed", "runs=0", "exit=3"))
     waiting = submit(simulated, simulated_job("waiting", gpus=4, workers=1))
     ended = create_study(simulated, study("digits", trials=4, parallel=4))

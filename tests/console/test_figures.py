@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def measured(simulated):
     """The names of two jobs that run and have samples of an hour."""
-    names = [submit(simulated, simulated_job(f"measured-{n}", "measured")) for n in (1, 2)]
+    names = [submit(simulated, simulated_job(f"measured-{n}", "measured=60")) for n in (1, 2)]
     for name in names:
         simulated.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
     yield names
@@ -37,7 +37,9 @@ def test_a_job_shows_its_values_its_use_and_where_its_time_went(simulated, visit
     expect(figures(page)).to_have_text(["accuracy", "loss"])
     loss = figure(page, "loss")
     expect(loss.locator("canvas")).to_have_count(1)
-    expect(loss.locator(".line-legend")).to_contain_text(re.compile(r"0\.4\d* \(0\.4"))
+    expect(loss.locator(".line-legend")).to_contain_text("0.43085")
+    page.get_by_label("smoothing").fill("0.6")
+    expect(loss.locator(".line-legend")).to_contain_text("0.44175 (0.43085)")
     expect(page.locator(".job-progress")).to_contain_text("step 1,200 of 5,000 (24 %)")
     take_picture(page, "job-metrics")
     page.get_by_label("Part of a value's name").fill("LOSS")
