@@ -21,7 +21,9 @@ test("a job without steps has a bound, never a number", () => {
 test("a type without a price makes the sum a lower limit, and is never 0", () => {
   assert.equal(formatCost(COST), "41.23 USD");
   assert.equal(formatCost({ ...COST, amount: 0.1234 }), "0.12 USD");
-  assert.equal(formatCost({ ...COST, amount: 0.0013 }), "under 0.01 USD");
+  assert.equal(formatCost({ ...COST, amount: 0.00471 }), "0.0047 USD");
+  assert.equal(formatCost({ ...COST, amount: 0.00001 }), "< 0.0001 USD");
+  assert.equal(formatCost({ ...COST, amount: 0 }), "0 USD");
   assert.equal(formatCost({ ...COST, amount: 1234.5, at_least: true }), "at least 1,235 USD");
   assert.equal(formatShortCost({ ...COST, at_least: true }), "≥ 41.23 USD");
   assert.equal(formatCost({ ...COST, amount: null, currency: null }), "no price");

@@ -41,9 +41,14 @@ export function readCost(document: Readonly<Record<string, unknown>> | null | un
 export function formatCost(cost: JobCost | null | undefined): string {
   if (!cost) return "–";
   if (cost.amount === null) return "no price";
-  if (cost.amount > 0 && cost.amount < 0.01 && !cost.at_least) return `under 0.01 ${cost.currency ?? ""}`;
-  const amount = cost.amount >= 100 ? formatCount(Math.round(cost.amount)) : cost.amount.toFixed(2);
-  return `${cost.at_least ? "at least " : ""}${amount} ${cost.currency ?? ""}`;
+  return `${cost.at_least ? "at least " : ""}${formatAmount(cost.amount)} ${cost.currency ?? ""}`;
+}
+
+/** Return an amount of money without its currency: "1,235", "41.23", "0.047", "0". */
+export function formatAmount(amount: number): string {
+  if (amount >= 100) return formatCount(Math.round(amount));
+  if (amount >= 1 || amount === 0) return amount === 0 ? "0" : amount.toFixed(2);
+  return amount < 1e-4 ? "< 0.0001" : String(Number(amount.toPrecision(2)));
 }
 
 /** Return money for a narrow column: "≥ 12.34 USD" for at least 12.34 USD. */

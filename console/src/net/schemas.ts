@@ -120,6 +120,7 @@ export type GpuSummary = {
   job?: string | null;
   problem?: string | null;
   idleSeconds?: number | null;
+  recentUse?: Array<number | null> | null;
   reading?: GpuReading | null;
 };
 

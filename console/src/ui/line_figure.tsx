@@ -15,6 +15,8 @@ interface LineFigureProps {
   marks?: readonly Mark[];
   axis: Axis;
   format: (value: number) => string;
+  formatMark?: (value: number) => string;
+  isWhole?: boolean;
   isLog?: boolean;
   top?: number;
   syncKey?: string;

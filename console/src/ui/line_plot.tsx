@@ -13,8 +13,12 @@ interface LinePlotProps {
   lines: readonly Line[];
   marks?: readonly Mark[];
   axis: Axis;
-  /** Writes a value of the vertical axis. */
+  /** Writes a value, with its unit. */
   format: (value: number) => string;
+  /** Writes a value beside the vertical axis; `format` by default. */
+  formatMark?: (value: number) => string;
+  /** The values are whole numbers. */
+  isWhole?: boolean;
   isLog?: boolean;
   /** The least top of a vertical axis that begins at 0; without it the axis follows the values. */
   top?: number;
@@ -33,7 +37,7 @@ const SOLID_TONES = 4;
 
 const dashOf = (tone: number): number[] => (tone < SOLID_TONES ? [] : [6, 3]);
 
-export function LinePlot({ lines, marks = [], axis, format, isLog = false, top, height = 170, label, syncKey }: LinePlotProps) {
+export function LinePlot({ lines, marks = [], axis, format, formatMark = format, isWhole = false, isLog = false, top, height = 170, label, syncKey }: LinePlotProps) {
   const pointed = useSignal<number | null>(null);
   const joined = useMemo(() => joinLines(lines, isLog), [lines, isLog]);
   const hasRanges = new Set(lines.map(({ name }) => name)).size <= RANGES_MAX && lines.every(({ raw }) => raw === null);
@@ -45,7 +49,7 @@ export function LinePlot({ lines, marks = [], axis, format, isLog = false, top, 
   latest.current = marks;
   const options = (colours: ChartColours): Omit<uPlot.Options, "width" | "height"> => ({
     scales: { x: { time: false }, y: isLog ? { distr: 3 } : top === undefined ? {} : { range: (_, __, highest) => [0, Math.max(top, 1.05 * (highest ?? 0))] } },
-    axes: [xAxis(colours, axis), { ...axisStyle(colours, "", { size: 62, labelSize: 0, ticks: { stroke: colours.line, size: 4 } }), values: (_, marks) => marks.map((mark) => (mark === null ? "" : format(mark))) }],
+    axes: [xAxis(colours, axis), yAxis(colours, formatMark, isWhole)],
     series: [{}, ...lines.flatMap((line) => seriesOf(line, colours, hasRanges))],
     bands: hasRanges ? lines.map((line, index): uPlot.Band => ({ series: [3 * index + 1, 3 * index + 2], fill: fade(colourOf(line, colours), 0.18) })) : [],
     legend: { show: false },
@@ -69,6 +73,14 @@ function xAxis(colours: ChartColours, axis: Axis): uPlot.Axis {
   const style = axisStyle(colours, "", { labelSize: 0, ticks: { stroke: colours.line, size: 4 }, incrs: axis === "step" ? WHOLE_STEPS : SECOND_STEPS, ...(axis === "time" ? { size: 40, space: 60 } : { size: 26 }) });
   if (axis === "step") return style;
   return { ...style, values: (_, marks, __, ___, distance) => (axis === "time" ? formatTimeMarks(marks, distance) : marks.map(formatElapsed)) };
+}
+
+function yAxis(colours: ChartColours, format: (value: number) => string, isWhole: boolean): uPlot.Axis {
+  return {
+    ...axisStyle(colours, "", { labelSize: 0, ticks: { stroke: colours.line, size: 4 }, ...(isWhole ? { incrs: WHOLE_STEPS } : {}) }),
+    size: (_, marks) => 16 + 7 * Math.max(3, ...(marks ?? []).map((mark) => mark.length)),
+    values: (_, marks) => marks.map((mark) => (mark === null ? "" : format(mark))),
+  };
 }
 
 function colourOf(line: Line, colours: ChartColours): string {

@@ -14,13 +14,16 @@ import { Select } from "./select";
 const AXES: readonly (readonly [Axis, string])[] = [["step", "by step"], ["since", "by time since the start"], ["time", "by time of day"]];
 const WEIGHT = 0.6;
 const WEIGHT_MAX = 0.99;
+/** Series with fewer points are not smoothed before a user wants it. */
+const SMOOTHED_MIN = 100;
 
-/** Return the view that the address asks for. */
-function readView(query: URLSearchParams): ScalarView {
-  const weight = Number(query.get("smooth") ?? WEIGHT);
+/** Return the view that the address asks for, or that fits the longest series. */
+function readView(query: URLSearchParams, jobs: readonly NamedScalars[]): ScalarView {
+  const isLong = jobs.some(({ series }) => series.some(({ points }) => points.length >= SMOOTHED_MIN));
+  const weight = Number(query.get("smooth") ?? (isLong ? WEIGHT : 0));
   return {
     axis: AXES.find(([axis]) => axis === query.get("axis"))?.[0] ?? "step",
-    weight: weight >= 0 && weight <= WEIGHT_MAX ? weight : WEIGHT,
+    weight: weight >= 0 && weight <= WEIGHT_MAX ? weight : 0,
     text: query.get("name") ?? "",
   };
 }
@@ -34,7 +37,7 @@ interface ScalarChartsProps {
 }
 
 export function ScalarCharts({ jobs, leftOut, none }: ScalarChartsProps) {
-  const { axis, weight, text } = readView(route.value.query);
+  const { axis, weight, text } = readView(route.value.query, jobs);
   const isLog = route.value.query.get("log") === "1";
   const charts = useMemo(() => scalarCharts(jobs, { axis, weight, text }), [jobs, axis, weight, text]);
   const hasSeries = jobs.some(({ series }) => series.length > 0);
@@ -45,7 +48,7 @@ export function ScalarCharts({ jobs, leftOut, none }: ScalarChartsProps) {
           <Select label="Horizontal axis" value={axis} options={AXES} onChoose={(value) => setQuery({ axis: value === "step" ? null : value })} />
           <label class="check" title="The mean of the values before, as in TensorBoard; the line of the values stays behind it">
             smoothing
-            <input type="range" min="0" max={WEIGHT_MAX} step="0.01" value={weight} onInput={(event) => setQuery({ smooth: event.currentTarget.value === String(WEIGHT) ? null : event.currentTarget.value })} />
+            <input type="range" min="0" max={WEIGHT_MAX} step="0.01" value={weight} onInput={(event) => setQuery({ smooth: event.currentTarget.value })} />
             <span class="num smooth-weight">{weight.toFixed(2)}</span>
           </label>
           <label class="check"><input type="checkbox" checked={isLog} onChange={(event) => setQuery({ log: event.currentTarget.checked ? "1" : null })} /> log axis</label>

@@ -62,7 +62,7 @@ async function readCurves(name: string, signal: AbortSignal): Promise<JobCurves>
   const path = jobResource(project, job);
   try {
     const [summary, scalars] = await Promise.all([
-      callApi<JobSummary>("GET", path, { signal }), callApi<JobScalars>("GET", `${path}/scalars`, { query: { points: 500 }, signal }),
+      callApi<JobSummary>("GET", path, { signal }), callApi<JobScalars>("GET", `${path}/scalars`, { query: { points: 300 }, signal }),
     ]);
     return { name, summary, scalars, problem: "" };
   } catch (error) {

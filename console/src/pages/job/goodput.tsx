@@ -1,7 +1,7 @@
 /** Goodput: which part of the time that a job held its machines was productive, and what it cost. */
 
 import { formatCount, formatDuration } from "../../core/format";
-import { describePrices, formatEnergy, formatGoodput, formatHours, formatShare, formatShortCost, readCost, sharesOf, sumOf } from "../../core/observed";
+import { describePrices, formatAmount, formatEnergy, formatGoodput, formatHours, formatShare, formatShortCost, readCost, sharesOf, sumOf } from "../../core/observed";
 import { isEnded } from "../../core/queue";
 import { jobResource } from "../../core/route";
 import { callApi } from "../../net/api";
@@ -77,12 +77,12 @@ function Parts({ goodput, shares }: { goodput: JobGoodput; shares: Shares }) {
               <th scope="row"><span class={`bucket-sign b-${id}`} aria-hidden="true" /> {title}</th>
               <td class="num">{formatDuration(length)}</td><td class="num">{formatShare(share)}</td>
               {hasGpus && <td class="num">{formatHours(usesOf(goodput, gpus)[id] ?? 0)}</td>}
-              {cost && <td class="num">{(usesOf(goodput, cost.parts)[id] ?? 0).toFixed(2)}</td>}
+              {cost && <td class="num">{formatAmount(usesOf(goodput, cost.parts)[id] ?? 0)}</td>}
               <td class="hint">{meaning}</td>
             </tr>
           ))}
           {waits.map(([id, title]) => (seconds[id] ?? 0) > 0 && (
-            <tr key={id}><th scope="row">{title}</th><td class="num">{formatDuration(seconds[id] ?? 0)}</td><td class="num">–</td>{hasGpus && <td class="num">0</td>}{cost && <td class="num">0.00</td>}<td class="hint">holds no machine</td></tr>
+            <tr key={id}><th scope="row">{title}</th><td class="num">{formatDuration(seconds[id] ?? 0)}</td><td class="num">–</td>{hasGpus && <td class="num">0</td>}{cost && <td class="num">0</td>}<td class="hint">holds no machine</td></tr>
           ))}
         </tbody>
       </table>

@@ -22,7 +22,7 @@ export default function Metrics({ store, summary }: TabProps) {
   const isWhole = useSignal(false);
   const everyMs = !isWhole.value ? PART_MS : isEnded(summary) ? 0 : REFRESH_MS;
   const scalars = useRefreshed(`scalars ${summary.uid}`, everyMs, (signal) =>
-    callApi<JobScalars>("GET", `${path}/scalars`, { query: { points: 500 }, signal }));
+    callApi<JobScalars>("GET", `${path}/scalars`, { query: { points: 300 }, signal }));
   const answer = scalars.value.value;
   useEffect(() => {
     if (answer) isWhole.value = answer.complete;

@@ -48,7 +48,7 @@ function UsageCharts({ usage }: { usage: JobUsage }) {
       <div class="figures small">
         {charts.map((chart) => (
           <LineFigure key={chart.title} title={chart.title} sentence={chart.sentence} lines={chart.lines} marks={chart.marks} axis="time"
-            format={(value) => formatUnit(value, chart.unit)} syncKey="usage" {...TOPS[chart.unit]} />
+            format={(value) => formatUnit(value, chart.unit)} formatMark={(value) => formatUnit(value, chart.unit === "cores" ? "" : chart.unit)} isWhole={chart.unit === ""} syncKey="usage" {...TOPS[chart.unit]} />
         ))}
       </div>
     </>

@@ -110,20 +110,20 @@ const moreColumn = (orders: RowOrders): Column<JobRow> => ({
 /** Return the columns of a wide table. */
 export function wideColumns(orders: RowOrders, hasProjects: boolean): Column<JobRow>[] {
   const project: Column<JobRow>[] = hasProjects
-    ? [{ id: "project", title: "Project", width: "minmax(5rem, 8rem)", isSortable: true, cell: (row) => row.project }]
+    ? [{ id: "project", title: "Project", width: "minmax(4.5rem, 0.5fr)", isSortable: true, cell: (row) => row.project }]
     : [];
   return [
     selectColumn(orders),
     { id: "name", title: "Name", width: "minmax(8rem, 1.3fr)", isSortable: true, cell: (row, isActive) => <Name row={row} isActive={isActive} /> },
     ...project,
-    { id: "kind", title: "Kind", width: "5rem", isSortable: true, cell: (row) => KIND_NAMES[row.kind] ?? row.kind },
-    { id: "state", title: "State", width: "minmax(7.5rem, 10rem)", isSortable: true, cell: (row) => <State row={row} /> },
-    { id: "why", title: "Why, how far, where", width: "minmax(13rem, 2.4fr)", isSortable: true, cell: (row, isActive) => <Why row={row} isActive={isActive} orders={orders} /> },
-    { id: "cost", title: "Cost so far", width: "6.2rem", isNumber: true, cell: (row) => <Cost cost={readCost(orders.progress.get(row.name)?.cost)} /> },
-    { id: "gpus", title: "GPUs", width: "minmax(4.5rem, 6.5rem)", isSortable: true, isNumber: true, cell: (row) => formatAccelerators(row.gpus) || "–" },
+    { id: "kind", title: "Kind", width: "4.8rem", isSortable: true, cell: (row) => KIND_NAMES[row.kind] ?? row.kind },
+    { id: "state", title: "State", width: "minmax(7rem, 0.8fr)", isSortable: true, cell: (row) => <State row={row} /> },
+    { id: "why", title: "Why, how far, where", width: "minmax(15rem, 2.4fr)", isSortable: true, cell: (row, isActive) => <Why row={row} isActive={isActive} orders={orders} /> },
+    { id: "cost", title: "Cost so far", width: "6rem", isNumber: true, cell: (row) => <Cost cost={readCost(orders.progress.get(row.name)?.cost)} /> },
+    { id: "gpus", title: "GPUs", width: "minmax(4.5rem, 0.4fr)", isSortable: true, isNumber: true, cell: (row) => formatAccelerators(row.gpus) || "–" },
     { id: "replicas", title: "Replicas", width: "4.6rem", isSortable: true, isNumber: true, cell: (row) => formatCount(row.replicas) },
-    { id: "time", title: "Time", width: "5rem", isSortable: true, isNumber: true, cell: (row) => <Span start={spanStart(row)} end={row.endTime} /> },
-    { id: "creator", title: "By", width: "minmax(4rem, 8rem)", isSortable: true, cell: (row) => showHidden(row.creator) },
+    { id: "time", title: "Time", width: "4.6rem", isSortable: true, isNumber: true, cell: (row) => <Span start={spanStart(row)} end={row.endTime} /> },
+    { id: "creator", title: "By", width: "minmax(3.5rem, 0.5fr)", isSortable: true, cell: (row) => showHidden(row.creator) },
     moreColumn(orders),
   ];
 }
