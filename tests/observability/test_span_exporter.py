@@ -1,10 +1,13 @@
 """Spans go to the collector in batches; what cannot be sent is counted, or waits in the store."""
 
+import re
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
+import trainshed
 from trainshed.observability.span_exporter import BATCH_MAX, Sent, SpanExporter
 from trainshed.observability.spans import TraceSpan
 
@@ -145,3 +148,11 @@ def test_a_collector_that_cannot_be_made_leaves_the_server_alone(caplog):
     exporter.start()
     exporter.stop()
     assert "cannot start sending traces: no module" in caplog.text
+
+
+def test_only_the_thread_that_sends_loads_opentelemetry():
+    """One module imports it, and that module is imported inside a function."""
+    source = Path(trainshed.__file__).parent
+    module = re.compile(r"(?m)^(?:from|import) (?:opentelemetry|trainshed\.observability\.otlp)\b")
+    importers = [path for path in source.rglob("*.py") if module.search(path.read_text())]
+    assert importers == [source / "observability/otlp.py"]

@@ -15,7 +15,13 @@ from typing import TypeGuard
 from trainshed.controller import story
 from trainshed.controller.launches import Launches
 from trainshed.controller.leases import Leases
-from trainshed.controller.steps import ended_rows, log_not_taken, log_with_story, step_of
+from trainshed.controller.steps import (
+    ended_rows,
+    fields_of,
+    log_not_taken,
+    log_with_story,
+    step_of,
+)
 from trainshed.controller.worker import Pace
 from trainshed.engines.base import LaunchRefused
 from trainshed.engines.several import Engines
@@ -35,6 +41,7 @@ from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import SeatsOrClaim
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
+from trainshed.observability.log_fields import log_fields
 from trainshed.store.base import StoreFault
 from trainshed.store.holdings import Holdings
 from trainshed.store.opening import Store
@@ -192,14 +199,15 @@ class Performer:
         server: str,
     ) -> bool:
         """Return whether an attempt's commands were performed; otherwise they are retried."""
-        try:
-            if _stops(commands):
-                return self._stop(key, commands)
-            return self._launch(key, record, server)
-        except StoreFault:
-            raise
-        except Exception as error:  # noqa: BLE001 - written to the story; other jobs continue
-            return self._retry_later(key, error)
+        with log_fields(**fields_of(key, record)):
+            try:
+                if _stops(commands):
+                    return self._stop(key, commands)
+                return self._launch(key, record, server)
+            except StoreFault:
+                raise
+            except Exception as error:  # noqa: BLE001 - written to the story; other jobs continue
+                return self._retry_later(key, error)
 
     def _stop(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> bool:
         if key.attempt > 0:

@@ -14,15 +14,16 @@ from trainshed.launch.names import task_name
 from trainshed.lifecycle import decide
 from trainshed.lifecycle.decide import commands_of
 from trainshed.lifecycle.outcome import Judgement
-from trainshed.model.attempt import Observation, Outcome, ReplicaExit
+from trainshed.model.attempt import AttemptKey, Observation, Outcome, ReplicaExit
 from trainshed.model.faults import EngineFault
 from trainshed.model.reduction_report import PLANNED
 from trainshed.model.resources import Seat
 from trainshed.model.roles import Dialect
 from trainshed.model.status import JobState
+from trainshed.observability.log_fields import log_fields
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
-from trainshed.store.records.jobs import Active, Holding, JobKind
+from trainshed.store.records.jobs import Active, Holding, JobKind, JobRecord
 from trainshed.store.records.steps import ReplicaRow, Step, StoredEvent
 
 _EVENTS_AT_ONCE = 1000
@@ -135,6 +136,15 @@ def planned_gain(store: Store, uid: int) -> float | None:
     return float(gain) if isinstance(gain, int | float) else None
 
 
+def fields_of(key: AttemptKey, record: JobRecord | None = None) -> Mapping[str, object]:
+    """Return the fields of log records that are written while an attempt is worked on."""
+    if record is None:
+        return {"uid": key.uid, "attempt": key.attempt}
+    job = record.job
+    named = {"project": job.project, "job": job.job_id}
+    return {"uid": key.uid, "attempt": key.attempt, **named}
+
+
 def log_with_story(store: Store, uid: int, action: str) -> None:
     """Log the current exception, a server bug, with the story of its job.
 
@@ -144,7 +154,8 @@ def log_with_story(store: Store, uid: int, action: str) -> None:
         text = "\n".join(f"  {e.attempt} {e.kind}: {e.message}" for e in store.events(uid))
     except StoreFault as fault:
         text = f"  (its story cannot be read: {fault})"
-    _LOG.exception("%s job %d; its story:\n%s", action, uid, text)
+    with log_fields(uid=uid):
+        _LOG.exception("%s job %d; its story:\n%s", action, uid, text)
 
 
 def log_not_taken(store: Store, uid: int, error: Exception) -> None:
