@@ -174,8 +174,9 @@ def attempt(tmp_path):
 def clock(monkeypatch):
     """The clock of the day goes on with the one of the loop."""
     FakeLoop.clock_s = 100.0
-    clock = SimpleNamespace(time=lambda: 1e9 + FakeLoop.clock_s)
+    clock = SimpleNamespace(time=lambda: 1e9 + FakeLoop.clock_s, process_time=lambda: 0.0)
     monkeypatch.setattr(watch_usage, "time", clock)
+    return clock
 
 
 def watched(attempt, gang, notes, *names):
@@ -232,8 +233,8 @@ def test_replicas_that_ended_are_measured_once_more(attempt):
 
 def test_replicas_that_a_search_has_to_find_are_measured_every_30_seconds(attempt):
     gang = FakeGang(NOTHING)
-    loop, _ = watched(attempt, gang, [], NAME)
     gang.measured_every_s = 30.0
+    loop, _ = watched(attempt, gang, [], NAME)
     gang.gpus = {"GPU-1": GpuFigures(use=0.5)}
     for turn in range(1, 7):
         gang.usages = [Usage(cpu_ns=turn * S)]
@@ -244,6 +245,22 @@ def test_replicas_that_a_search_has_to_find_are_measured_every_30_seconds(attemp
     assert [NAME in line.replicas for line in lines] == [False, False, True] * 2
     assert [line.replicas[NAME].cpu.mean for line in lines if line.replicas] == [0.1, 0.1]
     assert all(line.gpus["GPU-1"].use == Spread(0.5, 0.5, 0.5) for line in lines)
+
+
+@pytest.mark.parametrize(("cost_s", "seconds"), [(0.004, 10), (0.02, 20), (9.0, 60)])
+def test_replicas_with_many_processes_are_measured_less_often(attempt, clock, cost_s, seconds):
+    """Two replicas may cost a thousandth of a core."""
+    clock.process_time = itertools.count(0, cost_s).__next__
+    gang = FakeGang(NOTHING, NOTHING)
+    loop, _ = watched(attempt, gang, [], "a", "b")
+    for turn in range(1, 13):
+        gang.usages = [Usage(cpu_ns=turn * S) for _ in "ab"]
+        FakeLoop.clock_s += 10
+        loop.turn()
+    loop.close()
+    times = [line.at for line in usage_file.read_usage(attempt) if line.replicas]
+    pauses = [later - at for at, later in itertools.pairwise(times)]
+    assert set(pauses) == {seconds}
 
 
 def sample(now_s, cpu_s=None, *, at=None, **more):

@@ -6,6 +6,7 @@ on a full disk, is reported once in the log; the job runs on.
 
 import time
 from collections.abc import Callable
+from typing import Final
 
 from trainshed.engines.supervise.kernel.limits import Usage
 from trainshed.engines.supervise.loop import Loop
@@ -14,6 +15,11 @@ from trainshed.engines.supervise.record.usage_file import UsageFile
 from trainshed.engines.supervise.replicas import Gang
 from trainshed.engines.supervise.watch.usage_lines import LineMaker, Samples
 from trainshed.model.usage import ReportedProgress, encode_lines, parse_progress
+
+#: The most CPU time for measuring one replica, as a share of a core; if the replica has so many
+#: processes that it takes more, it is measured less often, but at least once a minute.
+_SHARE_MAX: Final = 0.0005
+_PAUSE_S_MAX: Final = 60.0
 
 
 class UsageWatch:
@@ -43,6 +49,7 @@ class UsageWatch:
         self._reports = [0] * len(names)
         """The hash of the last report of each program."""
         self._measured_s = loop.now()
+        self._pause_s = replicas.measured_every_s
         self._is_over: set[int] = set()
         self._has_failed = False
         began = Samples(
@@ -83,10 +90,9 @@ class UsageWatch:
 
     def _measure(self, now_s: float, *, is_last: bool) -> dict[str, Usage]:
         """Measure the replicas that had not ended before; none if the last time is too recent."""
-        pause_s = self._replicas.measured_every_s - self._every_s / 2
-        if now_s - self._measured_s < pause_s and not is_last:
+        if now_s - self._measured_s < self._pause_s - self._every_s / 2 and not is_last:
             return {}
-        self._measured_s = now_s
+        self._measured_s, began_s = now_s, time.process_time()
         usages = {}
         for index, name in enumerate(self._names):
             if index in self._is_over:
@@ -96,6 +102,8 @@ class UsageWatch:
                 self._is_over.add(index)
                 usage = usage._replace(memory_bytes=None, tasks=None)
             usages[name] = usage
+        pause_s = (time.process_time() - began_s) / (_SHARE_MAX * len(self._names))
+        self._pause_s = max(self._replicas.measured_every_s, min(_PAUSE_S_MAX, pause_s))
         return usages
 
     def _read_progress(self) -> dict[str, ReportedProgress]:
