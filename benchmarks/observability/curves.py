@@ -24,6 +24,8 @@ from trainshed.engines.supervise.watch.event_files import masked_crc
 from trainshed.model.usage import GpuUsage, ReplicaUsage, Spread, UsageLine, encode_lines
 
 ANSWER_S_MAX: Final = 0.3
+#: The points that a page needs.
+_POINTS: Final = "points=300"
 _TAGS: Final = 40
 _GPUS: Final = 8
 _TASKS: Final = ("workerpool0-0", "workerpool1-0")
@@ -39,13 +41,15 @@ def measure(args: argparse.Namespace) -> Report:
         job, attempt = _run_job(server, Path(folder))
         _write_usage(attempt / "usage.jsonl", args.minutes, now_s)
         goals = [
-            _judge(server, "use of 8 GPUs and 2 replicas", f"{job}/usage", args.rounds),
-            _judge(server, "40 curves given to progress", f"{job}/scalars", args.rounds),
+            _judge(server, "use of 8 GPUs and 2 replicas", f"{job}/usage?{_POINTS}", args.rounds),
+            _judge(server, "40 curves given to progress", f"{job}/scalars?{_POINTS}", args.rounds),
         ]
         job, attempt = _run_job(server, Path(folder))
         (attempt / "usage.jsonl").unlink(missing_ok=True)
         _write_events(attempt / "work" / "runs", args.minutes * 6, now_s)
-        return Report(goals=[*goals, *_judge_events(server, f"{job}/scalars", args.rounds)])
+        return Report(
+            goals=[*goals, *_judge_events(server, f"{job}/scalars?{_POINTS}", args.rounds)]
+        )
 
 
 def _run_job(server: Server, folder: Path) -> tuple[str, Path]:

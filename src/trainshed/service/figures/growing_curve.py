@@ -5,7 +5,7 @@ A list of all values would be as large as the files that a program writes.
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from trainshed.service.figures.answers import ScalarPoint
@@ -44,42 +44,57 @@ class GrowingCurve:
         self._counts = array("Q")
         self._width = width
 
+    @classmethod
+    def of_points(cls, points: Sequence[CurvePoint]) -> "GrowingCurve":
+        """Return a curve of all these points, one or more."""
+        curve = cls()
+        steps, at, low, mean, high = zip(*points, strict=True)
+        curve._steps.extend(_NO_STEP if step is None else step for step in steps)
+        curve._at.extend(at)
+        curve._low.extend(low)
+        curve._mean.extend(mean)
+        curve._high.extend(high)
+        curve._counts.extend([1] * len(points))
+        return curve
+
     def __len__(self) -> int:
         return len(self._steps)
 
     def add(self, point: CurvePoint, points_max: int) -> None:
         """Add a point; the curve then has at most ``points_max`` points (2 or more)."""
-        self._add(point, 1)
+        if self._counts and self._counts[-1] < self._width:
+            self._widen_last(point)
+            return
+        self._append(point, 1)
         if len(self) > points_max:
-            self._become(self._merge(points_max))
+            merged = self._merge(points_max)
+            for name in self.__slots__:
+                setattr(self, name, getattr(merged, name))
 
     def points(self, points_max: int) -> list[ScalarPoint]:
         """Return at most ``points_max`` points, merged evenly."""
-        curve = self if len(self) <= points_max else self._merge(points_max)
-        return [point for point, _ in curve.rows()]
+        if len(self) > points_max:
+            return self._merge(points_max).points(points_max)
+        steps = [None if step == _NO_STEP else step for step in self._steps]
+        return list(zip(steps, self._at, self._low, self._mean, self._high, strict=True))
 
     def _merge(self, points_max: int) -> "GrowingCurve":
         """Return a curve with at most ``points_max`` points, each of as many points of this one."""
-        merged = GrowingCurve(self._width * -(-len(self) // points_max))
-        for point, count in self.rows():
-            merged._add(point, count)
+        size = -(-len(self) // points_max)
+        merged = GrowingCurve(self._width * size)
+        for start in range(0, len(self), size):
+            part = slice(start, start + size)
+            counts = self._counts[part]
+            total = sum(counts)
+            # the sum of large values would be infinite
+            means = zip(self._mean[part], counts, strict=True)
+            mean = sum(mean * (count / total) for mean, count in means)
+            step, at_s = self._steps[part][-1], self._at[part][-1]
+            low, high = min(self._low[part]), max(self._high[part])
+            merged._append(CurvePoint(step, at_s, low, mean, high), total)
         return merged
 
-    def _become(self, other: "GrowingCurve") -> None:
-        for name in self.__slots__:
-            setattr(self, name, getattr(other, name))
-
-    def rows(self) -> Iterator[tuple[CurvePoint, int]]:
-        """Yield the points with the number of values in them."""
-        columns = (self._steps, self._at, self._low, self._mean, self._high, self._counts)
-        for step, at_s, low, mean, high, count in zip(*columns, strict=True):
-            yield CurvePoint(None if step == _NO_STEP else step, at_s, low, mean, high), count
-
-    def _add(self, point: CurvePoint, count: int) -> None:
-        """Merge a point of ``count`` values into the last point, if that has room for it."""
-        if self._counts and self._counts[-1] + count <= self._width:
-            self._widen_last(point, count)
-            return
+    def _append(self, point: CurvePoint, count: int) -> None:
         self._steps.append(_NO_STEP if point.step is None else point.step)
         self._at.append(point.at_s)
         self._low.append(point.low)
@@ -87,13 +102,12 @@ class GrowingCurve:
         self._high.append(point.high)
         self._counts.append(count)
 
-    def _widen_last(self, point: CurvePoint, count: int) -> None:
-        before = self._counts[-1]
+    def _widen_last(self, point: CurvePoint) -> None:
+        """Merge a point into the last one."""
+        share = 1 / (self._counts[-1] + 1)
         self._steps[-1] = _NO_STEP if point.step is None else point.step
         self._at[-1] = point.at_s
         self._low[-1] = min(self._low[-1], point.low)
         self._high[-1] = max(self._high[-1], point.high)
-        # the sum of two large means would be infinite
-        share = count / (before + count)
         self._mean[-1] = self._mean[-1] * (1 - share) + point.mean * share
-        self._counts[-1] += count
+        self._counts[-1] += 1

@@ -55,7 +55,4 @@ def _follows(last: ScalarPoint, first: ScalarPoint) -> bool:
 def _thin_out(points: list[ScalarPoint], points_max: int) -> list[ScalarPoint]:
     if len(points) <= points_max:
         return points
-    curve = GrowingCurve()
-    for point in points:
-        curve.add(CurvePoint(*point), points_max)
-    return curve.points(points_max)
+    return GrowingCurve.of_points([CurvePoint(*point) for point in points]).points(points_max)

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
@@ -82,7 +82,7 @@ class ScalarReader:
             lines, trouble = self._usage.read_lines(AttemptKey(record.uid, attempt))
             lines_left -= len(lines)
             left_out += trouble
-            curves += _curves_of_lines(lines[:LINES_MAX], attempt, names, points_max)
+            curves += _curves_of_lines(lines[:LINES_MAX], attempt, names)
         yield from merge_curves(curves, ScalarSource.PROGRESS, points_max)
 
     def _read_events(
@@ -174,16 +174,15 @@ def _resolve(buckets: Buckets, uri: str, names: Sequence[str]) -> PathBeneath:
 
 
 def _curves_of_lines(
-    lines: Sequence[UsageLine], attempt: int, names: Collection[str], points_max: int
+    lines: Sequence[UsageLine], attempt: int, names: Collection[str]
 ) -> Iterator[NamedCurve]:
     """Yield the curves of the values that the replicas of an attempt gave to ``progress``."""
-    curves: dict[tuple[str, str], GrowingCurve] = {}
+    curves: defaultdict[tuple[str, str], list[CurvePoint]] = defaultdict(list)
     for line in lines:
         for task, usage in line.replicas.items():
             step = usage.step[1] if usage.step else None
             for name, spread in usage.values.items():
                 if not names or name in names:
-                    curve = curves.setdefault((name, task), GrowingCurve())
-                    curve.add(CurvePoint(step, line.at, *spread), points_max)
-    for (name, task), curve in curves.items():
-        yield NamedCurve(name, task, attempt, curve)
+                    curves[name, task].append(CurvePoint(step, line.at, *spread))
+    for (name, task), points in curves.items():
+        yield NamedCurve(name, task, attempt, GrowingCurve.of_points(points))
