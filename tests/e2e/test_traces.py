@@ -4,6 +4,7 @@ A job of three attempts, whose supervisors are killed; the server is killed in e
 job shows that a program gets the span of its attempt.
 """
 
+import json
 import os
 import signal
 from collections import Counter
@@ -113,8 +114,21 @@ def test_a_program_continues_the_span_of_its_attempt(server, collector):
     name = submit(server, custom_job("child", 'import os; print(os.environ["TRACEPARENT"])'))
     server.wait_for(f"/v1/{name}", {"JOB_STATE_SUCCEEDED"})
     uid = native(server, name)["uid"]
-    attempts = wait_until(
-        lambda: [s for s in spans_of(collector, uid).values() if s.name == "job.attempt"]
-    )
+    wait_until(lambda: any(s.name == "job" for s in spans_of(collector, uid).values()))
+    attempts = [s for s in spans_of(collector, uid).values() if s.name == "job.attempt"]
+    root = next(s for s in spans_of(collector, uid).values() if s.name == "job")
+    creation = next(s for s in collector.spans if s.span_id == root.links[0].span_id)
+    assert creation.name == "POST /v1/projects/{project}/locations/{location}/customJobs"
     parents = [line["message"] for line in log_lines(server, name) if "00-" in line["message"]]
     assert parents == [f"00-{attempts[0].trace_id.hex()}-{attempts[0].span_id.hex()}-01"]
+
+
+def test_the_log_is_json_and_has_no_secret(server):
+    """The lines of the start are for people; each later line is a record."""
+    output = server.output()
+    records = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    methods = {record.get("method") for record in records}
+    assert "POST /v1/projects/{project}/locations/{location}/customJobs" in methods
+    assert all(record["ts"] and record["logger"].startswith("trainshed") for record in records)
+    assert server.token not in output
+    assert "Bearer" not in output

@@ -2,6 +2,12 @@
 
 from store.builders import HandClock, add, go, place
 from trainshed.model.status import JobState
+from trainshed.observability.spans import (
+    REQUEST_TRACE,
+    RequestTrace,
+    TraceParent,
+    parse_traceparent,
+)
 from trainshed.store.opening import Store
 from trainshed.store.records.steps import NewEvent
 
@@ -77,6 +83,18 @@ class TestJobTraces:
         happen(store, kept, "RUNNING")
         clock.forward(60)
         assert store.ended_phases(phases.until, ENDS, limit=10).uids == (kept,)
+
+    def test_a_job_names_the_request_that_added_it(self, store: Store) -> None:
+        parent = TraceParent(7, 8)
+        token = REQUEST_TRACE.set(trace := RequestTrace(parent))
+        try:
+            uid = add(store).uid
+        finally:
+            REQUEST_TRACE.reset(token)
+        data = store.events(uid)[0].data
+        assert parse_traceparent(str(data["trace"])) == (7, trace.span_id, True)
+        assert [part.name for part in trace.children] == ["store.commit"]
+        assert "trace" not in store.events(add(store).uid)[0].data
 
     def test_the_number_of_the_installation_stays(self, store: Store) -> None:
         assert store.installation_number() == store.installation_number() > 0

@@ -14,6 +14,7 @@ from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLIC
 from trainshed.model.job import JobSpec
 from trainshed.model.resource_names import JobUid
 from trainshed.model.status import Job, JobState, JobStatus
+from trainshed.observability.spans import REQUEST_TRACE, TraceParent
 from trainshed.store import codec
 from trainshed.store.base import AlreadyThere
 from trainshed.store.bulk import add_new_rows, add_rows
@@ -48,6 +49,8 @@ class Addition:
     key: str | None
     job: Mapping[str, Any]
     spec: Mapping[str, Any]
+    trace: str = ""
+    """The span of the request that adds the job, as a ``traceparent``; empty: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +75,16 @@ def prepare(new: NewJob, uid: int) -> Addition:
             "expanded": _expanded_text(new),
             "notes": codec.TEXTS.encode(new.notes),
         },
+        trace=_trace_of_request(),
     )
+
+
+def _trace_of_request() -> str:
+    """Return the span of the request that adds the job; empty without one, or if not sampled."""
+    trace = REQUEST_TRACE.get()
+    if trace is None or (trace.parent is not None and not trace.parent.is_sampled):
+        return ""
+    return TraceParent(trace.trace_id, trace.span_id).text
 
 
 def new_record(addition: Addition, create_time: datetime) -> JobRecord:
@@ -194,8 +206,11 @@ def _insert_rest(tx: Transaction, additions: Sequence[Addition]) -> None:
 def _acceptance_rows(addition: Addition, now_ns: int) -> Sequence[dict[str, Any]]:
     """Return the rows of a new job's first events, ACCEPTED first."""
     creator = addition.new.creator
+    trace = {"trace": addition.trace} if addition.trace else {}
     accepted = NewEvent(
-        kind="ACCEPTED", message=f"Job was accepted from {creator}.", data={"creator": creator}
+        kind="ACCEPTED",
+        message=f"Job was accepted from {creator}.",
+        data={"creator": creator, **trace},
     )
     events = [accepted, *addition.new.events]
     return event_rows(addition.uid, 0, _last_stamp_ns(addition, now_ns), events)
