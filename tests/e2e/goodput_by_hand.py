@@ -5,7 +5,7 @@ import sys
 from datetime import datetime
 
 from e2e import fleet
-from e2e.support import log_lines, native, wait_until
+from e2e.support import PROJECT, good, log_lines, native, wait_until
 
 START = re.compile(r"(?:resumed from|started at) step (\d+)")
 #: The trainer writes its steps once a second, and prints a line some time before it is stamped.
@@ -35,6 +35,24 @@ def check_goodput(server, name, primary):
     assert goodput["energy_j"] is None
     said = wait_until(lambda: fleet.story(server, name, "GOODPUT"), lambda: "no event GOODPUT")
     assert [event["message"] for event in said] == [goodput["message"]]
+    wait_until(lambda: agrees_with_usage(server), lambda: str(costs_of_usage(server)))
+
+
+def agrees_with_usage(server):
+    """Whether the server's sums are those of its jobs, which are all over."""
+    jobs = good(server.call("GET", f"/trainshed/v1/projects/{PROJECT}/jobs"))["jobs"]
+    costs = [native(server, job["name"], "/goodput")["cost"] for job in jobs]
+    of_jobs = sum(cost["amount"] for cost in costs if cost)
+    return all(abs(amount - of_jobs) < 1e-6 for amount in costs_of_usage(server))
+
+
+def costs_of_usage(server):
+    """The costs of all jobs, as the server adds them up by each key."""
+    reports = [
+        good(server.call("GET", f"/trainshed/v1/usage?by={by}&project={PROJECT}"))
+        for by in ("project", "user", "type", "day")
+    ]
+    return [sum(row["cost"]["amount"] for row in report["rows"]) for report in reports]
 
 
 def lost_by_hand(server, name, attempt, resumed, lines):
