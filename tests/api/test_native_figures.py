@@ -43,7 +43,7 @@ def world(tmp_path):
     store = open_store(f"sqlite:///{tmp_path / 'trainshed.db'}")
     engine = FakeEngine([])
     usage = UsageReader(Stories(store), Engines.from_engine(engine))
-    scalars = ScalarReader(usage, buckets_of(tmp_path))
+    scalars = ScalarReader(usage, buckets_of(tmp_path), {"far"})
     clock = SimpleNamespace(now_s=1000.0)
     progress = ProgressReader(
         store, usage.engines, PriceSource(), lambda _project, _spec: 2.5, lambda: clock.now_s
@@ -190,6 +190,13 @@ def test_event_files_of_a_bucket_of_another_project_are_not_read(world):
     logs.mkdir(parents=True)
     (logs / "events.out.tfevents.9764500000.host").write_bytes(record(event(simple("loss", 2.0))))
     assert get(world, "jobs/census/scalars")["series"] == []
+
+
+def test_a_remote_bucket_is_not_read_and_is_said(world):
+    world.store.add_bucket("far", "demo")
+    running_job(world, base_output_dir="gs://far/out")
+    (sentence,) = get(world, "jobs/census/scalars")["left_out"]
+    assert sentence.startswith("event files in gs://far/out are not read, because the bucket is r")
 
 
 def test_event_files_in_the_working_folder_are_scalars(world):

@@ -303,6 +303,7 @@ def build(
             dry_runs=DryRuns(jobs=jobs, engines=engines, preview=launching.preview),
             pipelines=pipelines,
             data_buckets=buckets_of(folder),
+            remote_buckets=settings.buckets,
             prices=prices,
             metrics=telemetry.pages,
             read_progress=read_progress,

@@ -1,6 +1,6 @@
 """Connects the services behind the native API."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
@@ -49,6 +49,7 @@ def make_native(  # noqa: PLR0913, PLR0917 - the services of its routes
     metrics: MetricsPages,
     read_progress: Callable[[], "ProgressReader"],
     data_buckets: Buckets,
+    remote_buckets: Collection[str],
     prices: PriceSource,
 ) -> ASGIApp:
     """Return the application behind the native routes.
@@ -90,7 +91,7 @@ def make_native(  # noqa: PLR0913, PLR0917 - the services of its routes
             store, pipelines.jobs, pipelines, TextStarts(pipelines.jobs, starts), prices
         ),
         usage=usage,
-        scalars=ScalarReader(usage, data_buckets),
+        scalars=ScalarReader(usage, data_buckets, remote_buckets),
         progress=read_progress(),
         goodput=GoodputReader(stories=stories, engines=attempts.engines, prices=prices),
     )

@@ -39,10 +39,16 @@ _JOBS_MAX: Final = 8
 class ScalarReader:
     """Reads scalars.  Thread-safe.  Raises Refusal for a job that does not exist."""
 
-    def __init__(self, usage: UsageReader, buckets: Buckets) -> None:
-        """Read values given to ``progress`` through ``usage``, and event files of ``buckets``."""
+    def __init__(
+        self, usage: UsageReader, buckets: Buckets, remote_buckets: Collection[str] = ()
+    ) -> None:
+        """Read values given to ``progress`` through ``usage``, and event files of ``buckets``.
+
+        ``remote_buckets`` are the names of buckets that are not on this machine.
+        """
         self._usage = usage
         self._buckets = buckets
+        self._remote_buckets = remote_buckets
         self._lock = threading.Lock()
         self._readers: OrderedDict[int, tuple[threading.Lock, EventCurves]] = OrderedDict()
 
@@ -76,8 +82,11 @@ class ScalarReader:
         curves: list[NamedCurve] = []
         lines_left = LINES_MAX
         for attempt in range(record.attempt, 0, -1):
-            if lines_left <= 0:
-                left_out.append(f"values given to progress by attempts up to {attempt}")
+            if lines_left <= 0 or len(curves) > SERIES_MAX:
+                left_out.append(
+                    f"values given to progress by attempts up to {attempt} are left out; the "
+                    "newer attempts have enough for an answer"
+                )
                 break
             lines, trouble = self._usage.read_lines(AttemptKey(record.uid, attempt))
             lines_left -= len(lines)
@@ -106,6 +115,7 @@ class ScalarReader:
             is_complete = reader.read(folders, spans, time.monotonic() + READ_S_MAX)
             series += reader.curves(names, points_max)
             left_out += reader.left_out()
+            left_out += self._explain_remote(record)
             if not folders:
                 left_out += self._explain_lacking(record)
             if not is_complete:
@@ -113,6 +123,15 @@ class ScalarReader:
         finally:
             lock.release()
         return is_complete
+
+    def _explain_remote(self, record: JobRecord) -> Iterator[str]:
+        """Say which log folders are not read because their bucket is not on this machine."""
+        for uri in filter(None, (record.job.spec.job_dir, record.job.spec.base_output_dir)):
+            if uri.startswith(SCHEME) and split(uri)[0] in self._remote_buckets:
+                yield (
+                    f"event files in {uri} are not read, because the bucket is remote; copy them: "
+                    f"gcloud storage rsync -r {uri} events && trainshed tensorboard events"
+                )
 
     def _explain_lacking(self, record: JobRecord) -> Iterator[str]:
         """Say that event files in the working folder are not read, if the engine keeps none."""
