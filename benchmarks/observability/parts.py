@@ -13,7 +13,7 @@ from typing import Final
 from benchmarks.harness import Benchmark, Report, tell
 
 #: The modules, in the order of their rows.
-PARTS: Final = ("samples", "nodes", "curves", "traces", "usage_year")
+PARTS: Final = ("samples", "nodes", "curves", "traces", "usage_year", "scrapes")
 
 
 def _benchmark(part: str) -> Benchmark:

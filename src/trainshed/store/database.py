@@ -44,8 +44,9 @@ _LIBPQ = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-#: Limits how long a server that hangs in a write holds its locks.
-_IDLE_OPTION = "-c idle_in_transaction_session_timeout=10s"
+#: Limit how long a server that hangs in a write holds its locks, and compile no query: PostgreSQL
+#: overestimates the cost of queries that read little, and would compile them for 0.1 s.
+_SESSION_OPTIONS = "-c idle_in_transaction_session_timeout=10s -c jit=off"
 #: SQLite's own default.
 _CHECKPOINT_PAGES: Final = 1000
 _PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={_BUSY_MS}", "foreign_keys=ON")
@@ -210,7 +211,7 @@ def _connection_options(url: URL) -> dict[str, Any]:
     A host that does not answer is detected within a minute; a removed file is not created again.
     """
     if url.get_backend_name() == "postgresql":
-        options = f"{url.query.get('options', '')} {_IDLE_OPTION}".strip()
+        options = f"{url.query.get('options', '')} {_SESSION_OPTIONS}".strip()
         arguments = {**_LIBPQ, "options": options, "client_encoding": "utf8"}
         return {"connect_args": arguments}
     return {"creator": lambda: connect(file_of(url), "mode=rw", check_same_thread=False)}
@@ -233,11 +234,8 @@ def _prepare_writer(checkpoint_bytes: int, connection: sqlite3.Connection, _: An
 
 
 def _prefer_indexes(connection: Any, _: Any) -> None:
-    """Make PostgreSQL use indexes: its planner overestimates the rows and would scan the table.
-
-    PostgreSQL would estimate a high cost for other scans and compile them for seconds: no JIT.
-    """
-    for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"):
+    """Make PostgreSQL use indexes: its planner overestimates the rows and would scan the table."""
+    for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin"):
         connection.execute(f"SET {setting} = off")
     connection.commit()
 
