@@ -90,6 +90,7 @@ def check_log(server):
     words = server.output()
     assert "Traceback" not in words, words[-6000:]
     assert "incident" not in words, words[-6000:]
+    assert server.token not in words, "the log has the administrator's token"
 
 
 def processes_of(server):

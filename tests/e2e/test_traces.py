@@ -110,8 +110,19 @@ def test_a_job_of_three_attempts_has_a_whole_trace_although_the_server_is_killed
     assert {span.parent_span_id for span in spans} - {b""} <= ids, "no span is without its parent"
 
 
-def test_a_program_continues_the_span_of_its_attempt(server, collector):
-    name = submit(server, custom_job("child", 'import os; print(os.environ["TRACEPARENT"])'))
+#: What a trainer with OpenTelemetry does.
+JOINING = """
+import os
+from opentelemetry.trace import get_current_span
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+carrier = {"traceparent": os.environ["TRACEPARENT"]}
+parent = get_current_span(TraceContextTextMapPropagator().extract(carrier)).get_span_context()
+print("joined", f"{parent.trace_id:032x}-{parent.span_id:016x}")
+"""
+
+
+def test_a_trainer_with_opentelemetry_continues_the_span_of_its_attempt(server, collector):
+    name = submit(server, custom_job("child", JOINING))
     server.wait_for(f"/v1/{name}", {"JOB_STATE_SUCCEEDED"})
     uid = native(server, name)["uid"]
     wait_until(lambda: any(s.name == "job" for s in spans_of(collector, uid).values()))
@@ -119,8 +130,8 @@ def test_a_program_continues_the_span_of_its_attempt(server, collector):
     root = next(s for s in spans_of(collector, uid).values() if s.name == "job")
     creation = next(s for s in collector.spans if s.span_id == root.links[0].span_id)
     assert creation.name == "POST /v1/projects/{project}/locations/{location}/customJobs"
-    parents = [line["message"] for line in log_lines(server, name) if "00-" in line["message"]]
-    assert parents == [f"00-{attempts[0].trace_id.hex()}-{attempts[0].span_id.hex()}-01"]
+    lines = [line["message"] for line in log_lines(server, name) if "joined" in line["message"]]
+    assert lines == [f"joined {attempts[0].trace_id.hex()}-{attempts[0].span_id.hex()}"]
 
 
 def test_the_log_is_json_and_has_no_secret(server):
