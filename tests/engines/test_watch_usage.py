@@ -281,6 +281,19 @@ def test_lines_come_every_sample_then_once_a_minute_and_at_the_end():
     assert sum(line.s for line in lines) + last.s == 893
 
 
+def test_the_file_of_a_large_gang_grows_no_faster():
+    """A thousand replicas would write a gigabyte in four days."""
+    names = [f"worker-{number}" for number in range(320)]
+    maker, lines = LineMaker(10.0, Samples(0.0, 1e9)), []
+    for second in range(10, 7201, 10):
+        usages = {name: Usage(cpu_ns=second * S) for name in names}
+        lines += maker.add(Samples(second, 1e9 + second, usages=usages))
+    lengths = [round(line.s) for line in lines]
+    assert (lengths[0], lengths[-1]) == (100, 600)
+    assert all(line.replicas.keys() == set(names) for line in lines)
+    assert lines[-1].replicas[names[0]].cpu == Spread(1, 1, 1)
+
+
 def run_for_minutes(cores, **more):
     """A maker at second 660, after its first ten minutes and a line."""
     maker = LineMaker(10.0, sample(0.0, 0.0, **more))

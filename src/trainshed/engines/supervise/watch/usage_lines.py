@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _FINE_S: Final = 600.0
 #: Seconds of the later lines.
 _LINE_S: Final = 60.0
+#: The number of replicas and GPUs in one line; a line of twice as many has twice the seconds, so
+#: that the file of a large gang does not grow faster than that of a small one.
+_ENTRIES: Final = 32
 #: The number of samples that may be late or missing without a gap.
 _LATE_MAX: Final = 3
 _NS_PER_S: Final = 1_000_000_000
@@ -119,6 +122,7 @@ class LineMaker:
     def __init__(self, every_s: float, began: Samples) -> None:
         """``every_s`` are the seconds between two samples; ``began`` has the first counters."""
         self._gap_s = _LATE_MAX * every_s + GAP_S
+        self._every_s = every_s
         self._slack_s = every_s / 2
         self._began_s = began.now_s
         self._last = began
@@ -166,7 +170,9 @@ class LineMaker:
         return was_set or elapsed_s > self._gap_s
 
     def _is_due(self, now_s: float) -> bool:
-        line_s = 0.0 if now_s - self._began_s <= _FINE_S + self._slack_s else _LINE_S
+        is_fine = now_s - self._began_s <= _FINE_S + self._slack_s
+        entries = len(self._replicas) + len(self._gpus)
+        line_s = (self._every_s if is_fine else _LINE_S) * max(1.0, entries / _ENTRIES)
         return now_s - self._line_s >= line_s - self._slack_s
 
     def _replica(self, name: str) -> _ReplicaSums:
