@@ -42,6 +42,16 @@ def test_lines_are_packed_and_all_are_read(folder):
     assert packed < len(unpacked) / 5
 
 
+def test_the_last_lines_of_a_long_attempt_are_packed_too(folder):
+    """Servers keep a hundred thousand attempts."""
+    file = UsageFile(folder)
+    for minute in range(60):
+        file.append(encode(minute * 60.0), minute * 60.0)
+    file.append(encode(3600.0), 3600.0, are_last=True)
+    assert Path(folder.usage).stat().st_size == 0
+    assert times_of(folder) == [minute * 60.0 for minute in range(61)]
+
+
 def test_a_writer_that_was_killed_while_it_packed_repeats_nothing(folder):
     Path(folder.usage).write_bytes(b"\n".join(encode(1.0) + encode(2.0)))
     Path(folder.packed_usage).write_bytes(gzip.compress(encode(0.0)[0] + b"\n" + encode(1.0)[0]))

@@ -34,6 +34,8 @@ _LEVEL: Final = 6
 _MEMORY_LEVEL: Final = 4
 #: The size from which the lines are packed.
 _PACK_BYTES: Final = 1 << 15
+#: The size from which they are packed at the end: two blocks of most file systems.
+_PACK_LAST_BYTES: Final = 1 << 13
 _READ_BYTES: Final = 1 << 12
 #: The bytes that are unpacked at a time: at most 1,000 times as many come out.
 _PIECE_BYTES: Final = 1 << 11
@@ -60,16 +62,16 @@ class UsageFile:
         self._is_torn = False
         self._thin_at: float | None = None
 
-    def append(self, lines: Iterable[bytes], at: float) -> None:
+    def append(self, lines: Iterable[bytes], at: float, *, are_last: bool = False) -> None:
         """Append lines, given without newlines.  ``at`` is the time in seconds since 1970.
 
-        Raises OSError; the next call then continues in a new line.
+        ``are_last``: no line follows.  Raises OSError; the next call then continues in a new line.
         """
         data = b"\n" * self._is_torn + b"".join(line + b"\n" for line in lines)
         self._is_torn = True
         size = _append(self._folder.usage, data)
         self._is_torn = False
-        if size >= _PACK_BYTES:
+        if size >= (_PACK_LAST_BYTES if are_last else _PACK_BYTES):
             self._pack(at)
 
     def _pack(self, at: float) -> None:

@@ -86,7 +86,7 @@ class UsageWatch:
             gpus=self._replicas.read_gpus(at),
         )
         for line in self._lines.add(samples, is_last=is_last):
-            self._write(encode_lines(line))
+            self._write(encode_lines(line), are_last=is_last)
 
     def _measure(self, now_s: float, *, is_last: bool) -> dict[str, Usage]:
         """Measure the replicas that had not ended before; none if the last time is too recent."""
@@ -116,9 +116,9 @@ class UsageWatch:
                 changed[name] = parse_progress(report)
         return changed
 
-    def _write(self, lines: list[bytes]) -> None:
+    def _write(self, lines: list[bytes], *, are_last: bool) -> None:
         try:
-            self._file.append(lines, time.time())
+            self._file.append(lines, time.time(), are_last=are_last)
         except OSError as error:
             if not self._has_failed:
                 self._has_failed = True
