@@ -171,7 +171,15 @@ def test_counters_lose_nothing_between_threads():
         thread.start()
     for thread in run:
         thread.join()
-    assert dict(counters.read())[families.JOB_RESTARTS] == {("infra",): 8000}
+    assert dict(counters.read())[families.JOB_RESTARTS]["infra",] == 8000
+
+
+def test_notices_are_counted_and_begin_at_0():
+    counters = Counters()
+    first = dict(counters.read())[families.NOTICES]
+    counters.noticed(is_honoured=False)
+    assert first == {("yes",): 0, ("no",): 0}
+    assert dict(counters.read())[families.NOTICES] == {("yes",): 0, ("no",): 1}
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def _replica_ended(ended: ReplicaExit, *, noticed: bool) -> NewEvent:
     more = {
         "peak_memory_bytes": ended.peak_memory_bytes,
         "oom": ended.oom or None,
-        "notice_honoured": not ended.killed if ended.stopped_by_us else None,
+        event_kinds.NOTICE_HONOURED: not ended.killed if ended.stopped_by_us else None,
     }
     data |= {key: value for key, value in more.items() if value is not None}
     text = f"Replica {ended.task_name} {exits.when_stopped(ended, noticed=noticed)}."

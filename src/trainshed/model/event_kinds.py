@@ -14,6 +14,8 @@ HELD: Final = "HELD"
 SUCCEEDED: Final = "SUCCEEDED"
 FAILED: Final = "FAILED"
 CANCELLED: Final = "CANCELLED"
+#: The name of a figure of an ended replica: whether it ended within its notice.
+NOTICE_HONOURED: Final = "notice_honoured"
 #: The goodput and the cost of a job that has ended.
 GOODPUT: Final = "GOODPUT"
 

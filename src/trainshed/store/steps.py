@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.dml import ReturningUpdate
 
+from trainshed.model.event_kinds import NOTICE_HONOURED
 from trainshed.model.status import JobState
 from trainshed.store import codec, times
 from trainshed.store.bulk import given
@@ -236,6 +237,11 @@ def _change(step: Step, row: Row[Any], now_ns: int) -> CommittedChange:
         ran_ns=row.ran_ns,
         error=codec.ERROR.decode(row.error) if ends and row.error else None,
         charged=step.charged,
+        notices=tuple(
+            bool(event.data[NOTICE_HONOURED])
+            for event in step.events
+            if NOTICE_HONOURED in event.data
+        ),
     )
 
 

@@ -7,9 +7,10 @@ import this package.  A call takes about 1 µs.
 import threading
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from trainshed.model.restarts import Cause
 from trainshed.service.telemetry import families
 from trainshed.service.telemetry.family import Distribution, Family, FamilyKind, Samples
 
@@ -60,7 +61,11 @@ class Counters:
     """The counters and histograms of one server."""
 
     def __init__(self) -> None:
-        """Begin at 0; histograms and counters without labels have a sample from the start."""
+        """Begin at 0.
+
+        Histograms without labels, and counters with few values of one label, have samples from the
+        start: Prometheus cannot see that a new series has begun at 0.
+        """
         self._lock = threading.Lock()
         self.projects = LabelValues(PROJECTS_MAX)
         self._rules = LabelValues(RULES_MAX)
@@ -69,6 +74,7 @@ class Counters:
         for family in COUNTED:
             if family.kind is FamilyKind.COUNTER:
                 self._counts[family] = defaultdict(float)
+                self._counts[family].update({(value,): 0.0 for value in FIRST.get(family, ())})
             else:
                 self._histograms[family] = {}
                 if not family.labels:
@@ -89,6 +95,10 @@ class Counters:
     def restarted(self, cause: str) -> None:
         """Count a restart of a job: maintenance, infra or user."""
         self._add(families.JOB_RESTARTS, cause)
+
+    def noticed(self, *, is_honoured: bool) -> None:
+        """Count a replica that had a notice: whether it ended in time, or was killed."""
+        self._add(families.NOTICES, "yes" if is_honoured else "no")
 
     def waited(self, seconds: float) -> None:
         """Count a wait in the queue that has ended with nodes."""
@@ -158,6 +168,11 @@ class Counters:
             histogram.total += value
 
 
+#: The values of the label of some counters.
+FIRST: Final[Mapping[Family, Sequence[str]]] = {
+    families.JOB_RESTARTS: [cause.value for cause in Cause],
+    families.NOTICES: ["yes", "no"],
+}
 #: The families that a process counts; the others are read when the page is asked for.
 COUNTED: Final = (
     families.HTTP_REQUESTS,
@@ -167,6 +182,7 @@ COUNTED: Final = (
     families.JOBS_REFUSED,
     families.JOBS_FINISHED,
     families.JOB_RESTARTS,
+    families.NOTICES,
     families.QUEUE_WAIT,
     families.JOB_START,
     families.JOB_RUN,

@@ -62,6 +62,10 @@ JOBS_FINISHED: Final = _family(
     _C, "jobs_finished", "Jobs that ended, by state and cause", "project", "state", "cause"
 )
 JOB_RESTARTS: Final = _family(_C, "job_restarts", "Restarts of jobs by cause", "cause")
+NOTICES: Final = _family(
+    _C, "notices", "Replicas with a notice, by whether they ended in time; 16 at most an attempt",
+    "honoured",
+)  # fmt: skip
 QUEUE_WAIT: Final = _family(
     _H, "job_queue_wait_seconds", "Time from the submission, or the return to the queue, to nodes",
     buckets=_LONG_S,
@@ -161,6 +165,7 @@ STORE_WRITES: Final = _family(
 )
 STORE_ERRORS: Final = _family(_C, "store_errors", "Writes that the database did not store", "kind")
 DATA_FREE: Final = _family(_G, "data_free_bytes", "Free space of a disk", "what")
+DATA_SIZE: Final = _family(_G, "data_size_bytes", "Size of a disk", "what")
 OTEL_DROPPED: Final = _family(_C, "otel_dropped", "Spans that the collector of traces did not get")
 LOG_STREAMS: Final = _family(_G, "log_streams", "Logs that callers stream now")
 

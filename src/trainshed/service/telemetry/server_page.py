@@ -5,7 +5,6 @@ right.  All callers within a second get the same reading.  A database that does 
 caller ``STORE_S_MAX``, and the page has what the process knows.
 """
 
-import os
 import platform
 import threading
 import time
@@ -17,6 +16,7 @@ from typing import Final
 
 from trainshed import __version__
 from trainshed.engines.several import Engines
+from trainshed.files import room
 from trainshed.model.resources import Node, shown_name
 from trainshed.service.nodes import node_gpus
 from trainshed.service.nodes.node_gpus import GpusNow
@@ -96,7 +96,7 @@ class MetricsPage:
             yield from read_engines(sources.engines)
         for family, figure in sources.figures.items():
             yield family, {(): float(figure())}
-        yield families.DATA_FREE, dict(_list_disks(sources.disks))
+        yield from _read_disks(sources.disks)
         yield from read_process()
         stored = self._store_reader.read()
         yield families.STORE_UP, {(): float(stored is not None)}
@@ -184,8 +184,12 @@ def _build(database: str) -> tuple[str, str, str]:
     return __version__, platform.python_version(), database
 
 
-def _list_disks(disks: Mapping[str, Path]) -> Iterator[tuple[tuple[str, ...], float]]:
+def _read_disks(disks: Mapping[str, Path]) -> Iterator[FamilySamples]:
+    free: dict[tuple[str, ...], float] = {}
+    sizes: dict[tuple[str, ...], float] = {}
     for what, folder in disks.items():
         with suppress(OSError):
-            disk = os.statvfs(folder)
-            yield (what,), float(disk.f_bavail * disk.f_frsize)
+            free[what,] = float(room.free_bytes(folder))
+            sizes[what,] = float(room.total_bytes(folder))
+    yield families.DATA_FREE, free
+    yield families.DATA_SIZE, sizes

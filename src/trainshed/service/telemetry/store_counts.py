@@ -57,6 +57,8 @@ class StoreCounts:
             counters.submitted(change.project, DIALECTS[change.kind].value)
         if change.charged is not None:
             counters.restarted(change.charged.value)
+        for is_honoured in change.notices:
+            counters.noticed(is_honoured=is_honoured)
         if not change.is_study:
             self._count_phases(change)
         if change.ends:

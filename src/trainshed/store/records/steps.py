@@ -137,3 +137,5 @@ class CommittedChange(NamedTuple):
     """The error of a job that ends; None for others."""
     charged: Cause | None = None
     """The cause of the restart that the change begins; None: it begins none."""
+    notices: tuple[bool, ...] = ()
+    """For each replica that its events name and that had a notice: whether it ended in time."""
