@@ -42,6 +42,7 @@ def data(tmp_path):
     (folder / "admin-token").write_text("secret")
     (folder / "server.json").write_text("{}")
     (folder / "gpus.json").write_text("{}")
+    (folder / "node_gpus.json").write_text("{}")
     (folder / "ports.json").write_text("{}")
     os.mkfifo(folder / "ports")
     (folder / "buckets" / "bkt").mkdir(parents=True)

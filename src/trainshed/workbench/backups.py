@@ -28,7 +28,9 @@ from trainshed.wire.native_v1 import json_name
 DATABASE: Final = "trainshed.db"
 _FILES: Final = "backup-files.jsonl"
 #: Files of a running server or of its machine, and files that a server makes again.
-_OF_A_SERVER: Final = frozenset({RUNNING_FILE, DATABASE_FILE, SOCKET, NOTE, "gpus.json", "uploads"})
+_OF_A_SERVER: Final = frozenset(
+    {RUNNING_FILE, DATABASE_FILE, SOCKET, NOTE, "gpus.json", "node_gpus.json", "uploads"}
+)
 _RECORDS: Final = "records.jsonl"
 #: Files of an attempt: reserved space for its end, and the socket of its supervisor.
 _OF_A_SUPERVISOR: Final = frozenset({"spare", "control"})
