@@ -5,6 +5,7 @@ import struct
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.events import event, first, record, simple, tensor, text
-from trainshed.engines.supervise.watch.event_files import EventFile, masked_crc, scalars
+from trainshed.engines.supervise.watch.event_files import (
+    EventFile,
+    masked_crc,
+    parse_simple,
+    scalars,
+)
 from trainshed.engines.supervise.watch.event_folders import EventFolder, evaluates
 from trainshed.files.beneath import PathBeneath
 
@@ -51,6 +57,43 @@ def test_both_ways_of_writing_a_scalar_are_read(path):
     ]
     assert file.trouble == ""
     assert read_scalars(file) == []
+
+
+def parse(data):
+    return scalars(lambda at, count: data[at : at + count], len(data))
+
+
+@given(st.text(min_size=1, max_size=200), st.floats(width=32), st.integers(-(2**63), 2**63 - 1))
+def test_the_fast_parser_of_one_value_returns_what_the_other_one_returns(tag, value, step):
+    data = event(simple(tag, value), step=step, at_s=1234.5)
+    fast = parse_simple(data + b"sum.", len(data))
+    assert fast is None or repr(fast) == repr(parse(data))
+    assert (fast is None) == (len(tag.encode()) > 127 - 9)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        event(simple("a", 1), simple("b", 2), step=3),
+        event(tensor("a", 1), step=3),
+        event(simple("", 1), step=3),
+        event(text(1, text(1, "a") + text(2, "no number"))),
+        event(),
+        event(simple("a", 1)) + b"\0",
+        b"",
+    ],
+)
+def test_the_fast_parser_leaves_other_events_to_the_other_one(data):
+    assert parse_simple(data + b"sum.", len(data)) is None
+
+
+@given(st.binary(max_size=60), st.integers(0, 60))
+def test_the_fast_parser_never_reads_beyond_an_event(noise, cut):
+    data = event(simple("loss", 0.5), step=3)
+    data = data[:cut] + noise
+    with suppress(UnicodeDecodeError):
+        fast = parse_simple(data + b"sum.", len(data))
+        assert fast is None or repr(fast) == repr(parse(data))
 
 
 def test_values_that_are_no_numbers_are_written_as_they_are(path):

@@ -8,6 +8,7 @@ are read.  Source: tensorflow/core/lib/io/record_writer.h, core/util/event.proto
 """
 
 import os
+import re
 import struct
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
@@ -35,6 +36,16 @@ _DTYPE, _CONTENT = 1, 4
 _DTYPES: Final = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}
 #: Fields of a tensor that contain values themselves: float_val, double_val.
 _PACKED: Final = {5: "<f", 6: "<d"}
+
+#: The begin of an event with one value: its time, perhaps its step, and then keys and lengths below
+#: 128 of the summary, of the value and of the tag.
+_SIMPLE: Final = re.compile(
+    rb"\x09(.{8})(?:\x10([\x80-\xff]{0,9}[\0-\x7f]))?\x2a[\0-\x7f]\x0a[\0-\x7f]\x0a[\0-\x7f]",
+    re.DOTALL,
+)
+_SIMPLE_VALUE_KEY: Final = _SIMPLE_VALUE << 3 | _FIXED32
+_DOUBLE: Final = struct.Struct("<d")
+_FLOAT: Final = struct.Struct("<f")
 
 _Get = Callable[[int, int], bytes]
 """Returns bytes of a record; the arguments are the offset and the count."""
@@ -127,7 +138,9 @@ class EventFile:
             if length > _LOADED_BYTES_MAX:
                 return scalars(_make_reader(descriptor, begin), length)
             data = os.pread(descriptor, length + _FOOT.size, begin)
-            reports = scalars(lambda at, count: data[at : at + count], length)
+            reports = parse_simple(data, length)
+            if reports is None:
+                reports = scalars(lambda at, count: data[at : at + count], length)
             if not reports or masked_crc(data[:length]) == _FOOT.unpack_from(data, length)[0]:
                 return reports
         except (IndexError, ValueError, struct.error):
@@ -149,6 +162,26 @@ def _make_reader(descriptor: int, begin: int) -> _Get:
         return os.pread(descriptor, count, begin + at)
 
     return get
+
+
+def parse_simple(data: bytes, length: int) -> list[Reported] | None:
+    """Parse an ``Event`` with one ``simple_value``, as PyTorch writes it; None for any other.
+
+    ``scalars`` would return the same, and take four times as long.
+    """
+    match = _SIMPLE.match(data)
+    if match is None:
+        return None
+    clock, varint = match.groups()
+    begin = match.end()
+    summary_size, value_size, tag_size = data[begin - 5], data[begin - 3], data[begin - 1]
+    end = begin + tag_size
+    is_one_value = summary_size - 2 == value_size == tag_size + 7 and end + 5 == length
+    if not is_one_value or data[end] != _SIMPLE_VALUE_KEY or not tag_size:
+        return None
+    (at_s,), (value,) = _DOUBLE.unpack(clock), _FLOAT.unpack_from(data, end + 1)
+    step = _to_signed(_parse_varint(varint, 0)[0]) if varint else 0
+    return [Reported(data[begin:end].decode(), value, step, at_s)]
 
 
 def scalars(get: _Get, length: int) -> list[Reported]:
@@ -238,9 +271,9 @@ def _to_signed(value: int) -> int:
 
 def masked_crc(data: bytes) -> int:
     """Return CRC-32C (Castagnoli), masked as TensorFlow does: the data may contain checksums."""
-    crc = 0xFFFFFFFF
+    crc, table = 0xFFFFFFFF, _CRC_TABLE
     for byte in data:
-        crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
     crc ^= 0xFFFFFFFF
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
