@@ -9,7 +9,6 @@ from trainshed.model.usage import UsageLine
 from trainshed.planning.goodput import JobTimes
 from trainshed.planning.job_cost import JobCost, sum_costs
 from trainshed.planning.usage_days import GpuMeasurement
-from trainshed.service.costs.held_gpus import count_held_gpus
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.costs.usage_rows import group_machines, measure_gpus, usage_rows
 from trainshed.store.opening import Store
@@ -24,9 +23,8 @@ def read_job_use(
 ) -> Sequence[UsageRow]:
     """Return what a job has used until now.  Raises StoreFault."""
     spec = store.expanded(record.uid)
-    demand = store.demand(record.uid)
-    gpus = count_held_gpus(store, record.uid, demand)
-    machines = group_machines(spec, demand, has_gpus=gpus > 0)
+    gpus = max((attempt.gpus for attempt in times.attempts), default=0)
+    machines = group_machines(spec, store.demand(record.uid), has_gpus=gpus > 0)
     measured = _measure(store, engines, record.uid, times, gpus) if gpus else {}
     now_s = store.now().timestamp()
     return usage_rows(times, now_s, machines, prices.list_for_job(spec), measured)

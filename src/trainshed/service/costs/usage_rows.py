@@ -51,8 +51,10 @@ def _type_name(machines: Machines) -> str:
 
 
 def _vcpus(group: ReplicaGroup, demand: Demand) -> float:
+    if demand.vcpus:
+        return float(demand.vcpus)
     machine = known_machines().get(group.machine_type or "")
-    return float(demand.vcpus or (machine and machine.vcpus) or 0)
+    return float((machine and machine.vcpus) or 0)
 
 
 def measure_gpus(
