@@ -24,7 +24,7 @@ from trainshed.service.telemetry.page import write_page
 from trainshed.service.telemetry.store_counts import StoreCounts
 from trainshed.store.front import FRONT_MAX
 from trainshed.store.opening import open_store
-from trainshed.store.records.steps import Step
+from trainshed.store.records.steps import NewEvent, Step
 
 FULL = Explanation(reason=Reason.CAPACITY, message="The nodes are in use.")
 
@@ -87,9 +87,12 @@ def counted(url, clock):
     store.close()
 
 
+SHOWN = ("trainshed_job", "trainshed_notices")
+
+
 def samples(counters):
     lines = write_page(counters.read(), is_open=False).splitlines()
-    pairs = (line.rsplit(" ", 1) for line in lines if line.startswith("trainshed_job"))
+    pairs = (line.rsplit(" ", 1) for line in lines if line.startswith(SHOWN))
     pairs = ((name, float(value)) for name, value in pairs if "_bucket" not in name)
     return {name.removeprefix("trainshed_"): value for name, value in pairs if value}
 
@@ -105,7 +108,14 @@ def test_a_job_of_two_attempts_is_counted_once_with_its_waits(counted, clock):
     clock.forward(5.0)
     go(store, uid, JobState.RUNNING)
     clock.forward(100.0)
-    go(store, uid, JobState.RESTARTING, charged=Cause.MAINTENANCE, restarts=Restarts(maintenance=1))
+    ends = [
+        NewEvent(kind="REPLICA_ENDED", message="", data=data)
+        for data in ({"notice_honoured": True}, {"notice_honoured": False}, {"exit_code": 1})
+    ]
+    go(
+        store, uid, JobState.RESTARTING, charged=Cause.MAINTENANCE,
+        restarts=Restarts(maintenance=1), events=tuple(ends),
+    )  # fmt: skip
     go(store, uid, JobState.QUEUED)
     clock.forward(20.0)
     place(store, uid)
@@ -119,6 +129,7 @@ def test_a_job_of_two_attempts_is_counted_once_with_its_waits(counted, clock):
         f'jobs_submitted_total{{{OF},dialect="aiplatform_v1"}}': 1,
         f'jobs_finished_total{{{OF},state="SUCCEEDED",cause="none"}}': 1,
         'job_restarts_total{cause="maintenance"}': 1,
+        'notices_total{honoured="yes"}': 1, 'notices_total{honoured="no"}': 1,
         "job_queue_wait_seconds_count": 2, "job_queue_wait_seconds_sum": 30,
         "job_start_seconds_count": 2, "job_start_seconds_sum": 10,
         "job_run_seconds_count": 1, "job_run_seconds_sum": 300,
