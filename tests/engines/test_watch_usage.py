@@ -213,6 +213,18 @@ def test_a_full_disk_is_told_once_and_samples_go_on_later(attempt, monkeypatch):
     loop.close()
 
 
+def test_an_error_in_a_measurement_ends_the_samples_and_not_the_job(attempt):
+    notes, gang = [], FakeGang()
+    loop, watch = watched(attempt, gang, notes, NAME)
+    FakeLoop.clock_s += 10
+    loop.turn()
+    watch.finish()
+    loop.close()
+    ((text, severity),) = notes
+    assert text.startswith("cannot measure the usage of this attempt: IndexError: list index")
+    assert severity == "WARNING"
+
+
 def test_replicas_that_ended_are_measured_once_more(attempt):
     gang = FakeGang(NOTHING, NOTHING)
     loop, watch = watched(attempt, gang, [], "a", "b")

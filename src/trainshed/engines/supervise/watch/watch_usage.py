@@ -51,7 +51,7 @@ class UsageWatch:
         self._measured_s = loop.now()
         self._pause_s = replicas.measured_every_s
         self._is_over: set[int] = set()
-        self._has_failed = False
+        self._has_failed = self._is_broken = False
         began = Samples(
             self._measured_s,
             time.time(),
@@ -64,7 +64,8 @@ class UsageWatch:
     def finish(self) -> None:
         """Write the last line, after the end of all replicas."""
         self._timer.cancel()
-        self._sample(is_last=True)
+        if not self._is_broken:
+            self._try_sample(is_last=True)
 
     def _begin_usage(self, index: int) -> Usage:
         """Return the usage of a replica that has just started: none, or its warden's report."""
@@ -73,8 +74,17 @@ class UsageWatch:
         return Usage(cpu_ns=0, read_bytes=0, written_bytes=0)
 
     def _sample_again(self) -> None:
-        self._sample()
-        self._timer = self._loop.after(self._every_s, self._sample_again)
+        self._try_sample()
+        if not self._is_broken:
+            self._timer = self._loop.after(self._every_s, self._sample_again)
+
+    def _try_sample(self, *, is_last: bool = False) -> None:
+        try:
+            self._sample(is_last=is_last)
+        except Exception as error:  # noqa: BLE001 - a job must not end because of its samples
+            self._is_broken = True
+            why = f"cannot measure the usage of this attempt: {type(error).__name__}: {error}"
+            self._note(f"{why}; the job runs on, and its usage ends here", "WARNING")
 
     def _sample(self, *, is_last: bool = False) -> None:
         now_s, at = self._loop.now(), time.time()
