@@ -142,6 +142,8 @@ def test_steps_without_numbers_have_a_goodput_if_nothing_had_to_be_repeated():
     goodput = job_goodput(job(first, replace(SECOND, first_step=None, last_step=None)), 0)
     assert (goodput.ratio, goodput.lost_s) == (None, 0)
     assert "; no later attempt has reported its first step so far; call" in goodput.words
+    never = replace(SECOND, first_step=None, first_step_s=None)
+    assert job_goodput(job(first, never), 0).lost_s == 3600
 
 
 def test_the_time_after_a_notice_is_stopping():

@@ -321,12 +321,12 @@ def _repeated_s(job: JobTimes, index: int, stepping_s: float) -> tuple[float, bo
     attempt = job.attempts[index]
     if _is_last(job, index):
         return 0.0, False
-    if attempt.last_step is None:
-        return 0.0, True
     resumed = _first_step_after(job, index)
     resumed = attempt.checkpoint_step if resumed is None else resumed
-    if resumed is None:  # no attempt went on from its steps so far
-        return (0.0, True) if job.ended_s is None else (stepping_s, False)
+    if attempt.last_step is None or resumed is None:
+        has_later = any(later.first_step_s is not None for later in job.attempts[index + 1 :])
+        is_all_lost = job.ended_s is not None and not has_later
+        return (stepping_s, False) if is_all_lost else (0.0, True)
     steps = max(0, attempt.last_step - resumed)
     return min(stepping_s, steps * _step_s(attempt, stepping_s)), False
 
