@@ -1,7 +1,9 @@
 """The pages of metrics: what Prometheus reads of them, also while the database is away."""
 
+import sqlite3
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -291,6 +293,13 @@ def test_all_callers_within_a_second_get_one_reading(store):
     assert page.text() == first
     clock.now = server_page.FRESH_S
     assert f'trainshed_jobs{{project="{PROJECT}",state="QUEUED"}} 1' in page.text()
+
+
+def test_a_page_does_not_wait_for_a_writer_of_the_database(store, tmp_path):
+    with closing(sqlite3.connect(tmp_path / "trainshed.db")) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        page = MetricsPage(PageSources(store=store, counters=Counters()))
+        assert samples_of(page.text())["trainshed_store_up",] == 1
 
 
 class Away:
