@@ -98,7 +98,7 @@ class Alert:
     project: str | None = None
     """The project of the job; None: no job is concerned."""
     job: str | None = None
-    page: str = "#/queue"
+    page: str = "/console/"
     """The page of the console that shows it."""
 
 
@@ -123,7 +123,7 @@ def _list_disks(facts: AlertFacts) -> Iterator[Alert]:
                 message=f"{percent:.1f} % of the disk of the {what} is free: delete old jobs "
                 "(trainshed jobs delete JOB) or files of others, or make the disk larger",
                 since_s=facts.now_s,
-                page="#/nodes",
+                page="/console/nodes",
             )
 
 
@@ -137,7 +137,7 @@ def _list_lost_nodes(facts: AlertFacts) -> Iterator[Alert]:
                 message=f"no engine has reported {node} for {age}: check that its machine, its "
                 "engine and its server run (trainshed doctor)",
                 since_s=seen_s,
-                page="#/nodes",
+                page="/console/nodes",
             )
 
 
@@ -166,7 +166,7 @@ def _list_idle_gpus(facts: AlertFacts) -> Iterator[Alert]:
                 since_s=facts.now_s - held.idle_s,
                 project=held.project,
                 job=held.job,
-                page="#/nodes",
+                page="/console/nodes",
             )
 
 
