@@ -164,6 +164,7 @@ _ADMINISTER = (
     Verb("nodes resume", "admin.nodes_order", "allow replicas on a node again"),
     Verb("projects list", "admin.projects", "list the projects of a token, and their open jobs"),
     Verb("quotas list", "admin.quotas", "list the accelerators a project may use, and uses now"),
+    Verb("alerts", "admin.alerts", "list what a person should look at"),
     Verb("usage", "admin.usage", "show what machines were used for, and what that cost"),
     Verb(
         "buckets", "admin.buckets", "make, list and adopt buckets: the folders behind gs:// names"
