@@ -31,6 +31,7 @@ const PAGES: Readonly<Record<PageName, Page>> = {
   compare: lazy(() => import("./pages/compare")),
   curves: lazy(() => import("./pages/curves")),
   usage: lazy(() => import("./pages/usage")),
+  alerts: lazy(() => import("./pages/alerts")),
   study: lazy(() => import("./pages/study")),
   nodes: lazy(() => import("./pages/nodes")),
   submit: lazy(() => import("./pages/submit")),

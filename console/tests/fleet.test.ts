@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { countHeldAsFree, countHeldIdle, describeFleet, describeGpuCounts, describeNotice, describeReading, describeUse, filterNodes, gpuNote, isInstance, jobTitle, parseNotice } from "../src/core/fleet";
+import { countHeldAsFree, countHeldIdle, describeFleet, describeGpuCounts, describeNotice, describeReading, describeUse, filterNodes, gpuNote, isInstance, jobTitle, parseNotice, sparkPath } from "../src/core/fleet";
 import type { GpuState, GpuSummary, NodeSummary } from "../src/net/types";
 
 function gpu(state: GpuState, more: Partial<GpuSummary> = {}): GpuSummary {
@@ -85,4 +85,11 @@ test("what is not measured of a GPU is left out, never 0", () => {
   const devices = [gpu("HELD", { reading: { at: null, use: 1, powerWatts: 700 } }), gpu("HELD", { reading: { at: null, use: 0.5, powerWatts: 650 } }), gpu("FREE")];
   assert.equal(describeUse(node("n1", { devices })), "75 % · 1,350 W");
   assert.equal(describeUse(node("n1", { devices: [gpu("FREE")] })), "");
+});
+
+test("the line of recent use is broken where nothing was measured", () => {
+  assert.equal(sparkPath([0, 0.5, null, 1, null], 40, 10), "M0.0 10.0L10.0 5.0M30.0 0.0h1");
+  assert.equal(sparkPath([null, null], 40, 10), "");
+  assert.equal(sparkPath([], 40, 10), "");
+  assert.equal(sparkPath([2, -1], 40, 10), "M0.0 0.0L40.0 10.0");
 });

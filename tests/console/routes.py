@@ -49,6 +49,7 @@ VERBS = {
     ("DELETE", "/keys/{key}"): "keys",
     ("GET", "/audit"): "audit list",
     ("GET", "/usage"): "usage",
+    ("GET", "/alerts"): "alerts",
 }
 _ROUTES = [
     (verb.upper(), path, re.compile(re.sub(r"\{[^}]*\}", "[^/:]+", path) + "$"))

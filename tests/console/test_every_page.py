@@ -25,6 +25,7 @@ PAGES = {
     "job-goodput": (f"jobs/{PROJECT}/{{running}}?tab=goodput", "Where the time went"),
     "curves": (f"curves?job={PROJECT}/{{running}}&job={PROJECT}/{{failed}}", "loss"),
     "usage": ("usage", "GPU hours"),
+    "alerts": ("alerts", "Alerts"),
     "job-environment": (f"jobs/{PROJECT}/{{running}}?tab=environment", "Environment"),
     "job-spec": (f"jobs/{PROJECT}/{{running}}?tab=spec", "workerPoolSpecs"),
     "job-missing": (f"jobs/{PROJECT}/1", "Search all jobs"),

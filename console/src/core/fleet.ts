@@ -114,6 +114,19 @@ export function describeReading(reading: GpuReading | null | undefined): string 
   ].filter(Boolean).join(" · ");
 }
 
+/** Return the SVG path of shares from 0 to 1 in a box; null is a gap. "" if nothing was measured. */
+export function sparkPath(shares: readonly (number | null)[], width: number, height: number): string {
+  const step = width / Math.max(1, shares.length - 1);
+  let isOn = false;
+  return shares.map((share, index) => {
+    const verb = share === null ? "" : isOn ? "L" : "M";
+    isOn = share !== null;
+    // a point alone is a short stroke
+    const dot = verb === "M" && (shares[index + 1] ?? null) === null ? "h1" : "";
+    return share === null ? "" : `${verb}${(index * step).toFixed(1)} ${(height * (1 - Math.min(1, Math.max(0, share)))).toFixed(1)}${dot}`;
+  }).join("");
+}
+
 /** Return the mean use and the sum of the power of a node's GPUs: "72 % · 2,120 W"; "" if nothing is measured. */
 export function describeUse(node: NodeSummary): string {
   const readings = (node.devices ?? []).flatMap(({ reading }) => (reading ? [reading] : []));

@@ -1,7 +1,7 @@
 /** Turns an address below /console into a page with its parameters, and back. Pure. */
 
 export type PageName =
-  | "queue" | "job" | "compare" | "curves" | "usage" | "study" | "nodes" | "submit" | "settings" | "signin" | "missing";
+  | "queue" | "job" | "compare" | "curves" | "usage" | "alerts" | "study" | "nodes" | "submit" | "settings" | "signin" | "missing";
 
 export interface Route {
   page: PageName;
@@ -22,6 +22,7 @@ const PATTERNS: readonly Pattern[] = [
   { page: "compare", parts: ["compare"] },
   { page: "curves", parts: ["curves"] },
   { page: "usage", parts: ["usage"] },
+  { page: "alerts", parts: ["alerts"] },
   { page: "study", parts: ["studies", ":project", ":job"] },
   { page: "nodes", parts: ["nodes"] },
   { page: "submit", parts: ["submit"] },
@@ -60,7 +61,7 @@ export function parseRoute(path: string, search: string): Route {
 }
 
 const TITLES: Readonly<Record<PageName, string>> = {
-  queue: "Queue", job: "Job", compare: "Compare", curves: "Curves", usage: "Usage", study: "Study", nodes: "Nodes", submit: "Submit", settings: "Settings", signin: "Sign in", missing: "No such page",
+  queue: "Queue", job: "Job", compare: "Compare", curves: "Curves", usage: "Usage", alerts: "Alerts", study: "Study", nodes: "Nodes", submit: "Submit", settings: "Settings", signin: "Sign in", missing: "No such page",
 };
 
 /** Return the title of the browser's tab; one of a job begins with its id. */

@@ -12,6 +12,7 @@ import { outage } from "../net/connection";
 import { ALL_PROJECTS, chooseProject, loadProjects, project, projects } from "../net/project";
 import { roleOf, session } from "../net/session";
 import { liveness } from "../net/stream";
+import { alerts, useAlertReader } from "./alerts";
 import { KeysHelp, openKeysHelp, useKeys } from "./keys";
 import { Menu } from "./menu";
 import { Notice, sentence, Toasts } from "./notice";
@@ -23,6 +24,7 @@ const PAGES = [
   { page: "studies", path: STUDIES_PATH, title: "Studies", key: "g s" },
   { page: "nodes", path: "/console/nodes", title: "Nodes", key: "g n" },
   { page: "usage", path: "/console/usage", title: "Usage", key: "g u" },
+  { page: "alerts", path: "/console/alerts", title: "Alerts", key: "g a" },
   { page: "submit", path: "/console/submit", title: "Submit", key: "g b" },
 ] as const;
 
@@ -48,7 +50,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
         <a class="brand" href="/console/">Trainshed</a>
         <nav aria-label="Pages">
           {PAGES.map(({ page, path, title }) => (
-            <a key={page} href={path} aria-current={currentPage() === page ? "page" : undefined}>{title}</a>
+            <a key={page} href={path} aria-current={currentPage() === page ? "page" : undefined}>{title}{page === "alerts" && <AlertCount />}</a>
           ))}
         </nav>
         <ProjectSelector />
@@ -66,6 +68,14 @@ export function Frame({ children }: { children: ComponentChildren }) {
 function focusMain(event: Event): void {
   event.preventDefault();
   document.getElementById("main")?.focus();
+}
+
+/** The number of alerts; a failed call shows none, and the page Alerts says why. */
+function AlertCount() {
+  useAlertReader();
+  const count = alerts.value?.length ?? 0;
+  if (count === 0) return null;
+  return <span class="alert-count num"><span aria-hidden="true">▲</span> {count}</span>;
 }
 
 /** The list of projects is read after what the page shows. */

@@ -5,6 +5,7 @@ import { useMemo } from "preact/hooks";
 
 import type { Axis } from "../core/curves";
 import { formatNumber, formatPlural } from "../core/format";
+import { showHidden } from "../core/hidden";
 import { route, setQuery } from "../core/router";
 import { scalarCharts, type NamedScalars, type ScalarView } from "../core/scalars";
 import { LineFigure } from "./line_figure";
@@ -57,7 +58,7 @@ export function ScalarCharts({ jobs, leftOut, none }: ScalarChartsProps) {
         </div>
       )}
       {!hasSeries && none}
-      {leftOut.map((line) => <p key={line} class="hint">{sentence(line)}</p>)}
+      {leftOut.map((line) => <p key={line} class="hint">{sentence(showHidden(line))}</p>)}
       {hasSeries && charts.length === 0 && <p>{text ? "No value's name has this text." : "No value has a point on this axis."}</p>}
       <div class="figures small">
         {charts.map((chart) => (

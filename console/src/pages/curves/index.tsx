@@ -110,7 +110,7 @@ function Charts({ jobs }: { jobs: readonly JobCurves[] }) {
   const leftOut = jobs.flatMap(({ name, scalars }) => (scalars?.left_out ?? []).map((line) => `${name}: ${line}`));
   return (
     <>
-      {problems.map(({ name, problem }) => <Notice key={name} tone="error">{showHidden(name)}: {problem}</Notice>)}
+      {problems.map(({ name, problem }) => <Notice key={name} tone="error">{showHidden(`${name}: ${problem}`)}</Notice>)}
       <ScalarCharts jobs={named} leftOut={leftOut} none={<p>None of these jobs has written values yet.</p>} />
     </>
   );

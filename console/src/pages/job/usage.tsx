@@ -3,6 +3,7 @@
 import { useMemo } from "preact/hooks";
 
 import { formatPlural } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import { formatUnit } from "../../core/observed";
 import { isEnded } from "../../core/queue";
 import { jobResource } from "../../core/route";
@@ -44,7 +45,7 @@ function UsageCharts({ usage }: { usage: JobUsage }) {
           {charts.some(({ title }) => title === "GPU use") && " GPU use is the share of the time in which a kernel ran, not how busy the GPU was."}
         </p>
       )}
-      {usage.missing.map((line) => <p key={line} class="hint">{sentence(line)}</p>)}
+      {usage.missing.map((line) => <p key={line} class="hint">{sentence(showHidden(line))}</p>)}
       <div class="figures small">
         {charts.map((chart) => (
           <LineFigure key={chart.title} title={chart.title} sentence={chart.sentence} lines={chart.lines} marks={chart.marks} axis="time"

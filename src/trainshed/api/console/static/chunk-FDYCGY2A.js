@@ -1,0 +1,1 @@
+import{a as t}from"./chunk-IH7K7RMK.js";import{l as i,m as e,n as m}from"./chunk-KNGPIUMO.js";import{n as r}from"./chunk-RVDWBWPE.js";function d({value:n}){if(!n)return null;let o=`${e(n)} here, ${e(n,!0)} UTC`;return r("time",{dateTime:n,title:o,children:m(n,t.value)})}function l(n){return r("span",{class:"num",children:i(n.start,n.end,n.end?0:t.value)})}export{d as a,l as b};
