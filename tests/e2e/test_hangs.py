@@ -128,4 +128,8 @@ def test_where_it_is_asked_for_the_job_is_started_again(tmp_path):
         (order,) = fleet.story(server, name, "RESTART_ORDERED")
         assert order["data"]["reason"] == "hang"
         assert "workerpool1-0" in order["message"]
+        goodput = native(server, name, "/goodput")
+        (hung,) = fleet.story(server, name, "HUNG")
+        assert goodput["attempts"][0]["seconds"]["stalled"] > hung["data"]["seconds"] - 1
+        assert (goodput["goodput"], goodput["at_most"] < 1) == (None, True)
         check_doctor(server)
