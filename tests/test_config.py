@@ -24,7 +24,7 @@ from trainshed.engines.slurm.options import SlurmOptions
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
-from trainshed.observability.logs import LogFormat
+from trainshed.observability.logs import ServerLogFormat
 from trainshed.placement.jobs import QuotaRule
 from trainshed.storage.buckets import GsPaths, RemoteBucket
 
@@ -191,9 +191,9 @@ def test_an_endpoint_with_a_password_is_refused_and_says_where_it_was_set(load):
 
 
 def test_the_flag_for_the_form_of_the_log_beats_the_file(load):
-    assert load("").log.format is LogFormat.TEXT
-    assert load('[log]\nformat = "json"').log.format is LogFormat.JSON
-    assert load('[log]\nformat = "json"', log_format="text").log.format is LogFormat.TEXT
+    assert load("").log.format is ServerLogFormat.TEXT
+    assert load('[log]\nformat = "json"').log.format is ServerLogFormat.JSON
+    assert load('[log]\nformat = "json"', log_format="text").log.format is ServerLogFormat.TEXT
     with pytest.raises(UsageFault, match='must be "text" or "json", got '):
         load('[log]\nformat = "xml"')
 

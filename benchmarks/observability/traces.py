@@ -125,5 +125,5 @@ server.serve_forever()
 BENCHMARK = Benchmark(
     description=__doc__,
     measure=measure,
-    sizes={"jobs": (700, 8), "rounds": (9, 1), "nodes": (1000, 4)},
+    sizes={"jobs": (600, 8), "rounds": (7, 1), "nodes": (1000, 4)},
 )

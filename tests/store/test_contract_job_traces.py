@@ -71,7 +71,7 @@ class TestJobTraces:
     def test_numbers_that_are_used_again_are_after_the_mark(
         self, store: Store, clock: HandClock
     ) -> None:
-        kept, gone = add(store).uid, add(store).uid
+        other, gone = add(store).uid, add(store).uid
         store.trace_mark()
         place(store, gone)
         go(store, gone, JobState.SUCCEEDED)
@@ -80,9 +80,9 @@ class TestJobTraces:
         clock.forward(60)
         phases = store.ended_phases(mark, ENDS, limit=10)
         assert phases.until == phases.after <= mark
-        happen(store, kept, "RUNNING")
+        happen(store, other, "RUNNING")
         clock.forward(60)
-        assert store.ended_phases(phases.until, ENDS, limit=10).uids == (kept,)
+        assert store.ended_phases(phases.until, ENDS, limit=10).uids == (other,)
 
     def test_a_job_names_the_request_that_added_it(self, store: Store) -> None:
         parent = TraceParent(7, 8)

@@ -14,7 +14,7 @@ from trainshed.api.request_records import log_request, trace_requests
 from trainshed.config import Settings
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.texts import install_command
-from trainshed.observability.logs import LogFormat
+from trainshed.observability.logs import ServerLogFormat
 from trainshed.observability.span_exporter import Collector, SpanExporter
 from trainshed.observability.spans import attempt_parent
 from trainshed.service.traces.job_traces import JobTraces
@@ -63,7 +63,7 @@ def make_traces(settings: Settings, store: Store) -> Traces:
 def make_watch(settings: Settings, traces: Traces) -> RequestWatch | None:
     """Return what is done with each answered request; None if nothing is."""
     watches: list[RequestWatch] = []
-    if settings.log.format is LogFormat.JSON:
+    if settings.log.format is ServerLogFormat.JSON:
         watches.append(log_request)
     if traces.exporter is not None:
         watches.append(trace_requests(traces.exporter))

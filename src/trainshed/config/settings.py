@@ -11,7 +11,7 @@ from trainshed.engines.isolation.modes import DEFAULT, UIDS
 from trainshed.engines.network.kinds import AUTO as AUTO_NETWORK
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
-from trainshed.observability.logs import LogFormat
+from trainshed.observability.logs import ServerLogFormat
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.starts.images import ImageMapping, LocalEnvironment
 from trainshed.storage.buckets import GsPaths, RemoteBucket
@@ -79,7 +79,7 @@ class OtelSettings(NamedTuple):
 class LogSettings(NamedTuple):
     """The table ``[log]``: the server's own log."""
 
-    format: LogFormat = LogFormat.TEXT
+    format: ServerLogFormat = ServerLogFormat.TEXT
 
 
 class MetricsSettings(NamedTuple):

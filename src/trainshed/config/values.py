@@ -17,7 +17,7 @@ from trainshed.engines.network.kinds import NETWORKS
 from trainshed.engines.setting_readers import SAMPLE_S_MAX
 from trainshed.model.durations import FORM, seconds_of
 from trainshed.model.resources import FleetPolicy
-from trainshed.observability.logs import LogFormat
+from trainshed.observability.logs import ServerLogFormat
 from trainshed.storage.buckets import GsPaths
 
 #: The word instead of a port that switches off gRPC.
@@ -258,12 +258,12 @@ def telemetry(value: Any) -> str:
     return str(value)
 
 
-def log_format(value: Any) -> LogFormat:
+def log_format(value: Any) -> ServerLogFormat:
     """Read the form of the server's log."""
     try:
-        return LogFormat(value)
+        return ServerLogFormat(value)
     except ValueError:
-        raise WrongValue(" or ".join(f'"{form.value}"' for form in LogFormat)) from None
+        raise WrongValue(" or ".join(f'"{form.value}"' for form in ServerLogFormat)) from None
 
 
 def otlp_endpoint(value: Any) -> str:

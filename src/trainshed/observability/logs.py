@@ -21,7 +21,7 @@ from trainshed.observability.log_fields import FIELDS, current_fields
 REQUESTS: Final = "trainshed.requests"
 
 
-class LogFormat(enum.Enum):
+class ServerLogFormat(enum.Enum):
     """The forms of the server's log."""
 
     TEXT = "text"
@@ -92,9 +92,9 @@ class CutCallsFilter(logging.Filter):
         return not isinstance(error, asyncio.CancelledError)
 
 
-def log_to_stderr(*, verbose: bool = False, form: LogFormat = LogFormat.TEXT) -> None:
+def log_to_stderr(*, verbose: bool = False, form: ServerLogFormat = ServerLogFormat.TEXT) -> None:
     """Send the server's own records to stderr; ``verbose`` adds what only developers read."""
-    is_json = form is LogFormat.JSON
+    is_json = form is ServerLogFormat.JSON
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if is_json else VisibleFormatter(FORMAT))
     root = logging.getLogger("trainshed")
