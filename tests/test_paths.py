@@ -133,6 +133,7 @@ ALLOWED: Final = {
         "engines/kubernetes/standard_library.py::*",
         "engines/supervise/own_modules.py::_list_entries",
         "engines/warden/archive.py::*",
+        "service/costs/prices.py::_read_own",
         "service/starts/programs.py::is_project",
     ),
     "a cluster, where jobs are programs of the server's own user and can do all that it can": (

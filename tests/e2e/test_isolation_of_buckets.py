@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 OF_PROJECTS = [(verb, path) for verb, path in NATIVE if "{project}" in path]
 #: Routes of the caller itself, and of all that it may see.
-OF_CALLERS = ("nodes", "projects", "stream", "signin", "signin:code", "downloads")
+OF_CALLERS = ("nodes", "projects", "usage", "stream", "signin", "signin:code", "downloads")
 FOR_ALL = tuple(f"/trainshed/v1/{name}" for name in OF_CALLERS)
 #: Signing in needs no token, and signing out forgets only the browser's own sign-in.
 FOR_STRANGERS = "/trainshed/v1/signin"

@@ -1,5 +1,7 @@
 """The owner's prices win over the catalog's, and are read again when their file changes."""
 
+import os
+
 import pytest
 
 from trainshed.model.faults import UsageFault
@@ -49,12 +51,16 @@ def test_a_changed_file_is_read_again(file, caplog):
         (b"\xff", "byte 0 is not UTF-8 text"),
         (b"#" * (2 << 20), "must have at most"),
         (None, "cannot be read: No such file"),
+        ("a pipe", "prices.file must be a file"),
     ],
 )
 def test_a_wrong_file_is_named_and_the_old_prices_stay(file, caplog, text, reason):
     prices = open_prices(file)
     if text is None:
         file.unlink()
+    elif text == "a pipe":
+        file.unlink()
+        os.mkfifo(file)
     else:
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
     assert hourly(prices) == hourly(prices) == (2.0, "EUR")
@@ -65,5 +71,6 @@ def test_a_wrong_file_is_named_and_the_old_prices_stay(file, caplog, text, reaso
         open_prices(file)
     assert reason in str(raised.value), "a server does not start with it"
     assert str(file) in str(raised.value)
+    file.unlink(missing_ok=True)
     file.write_text(GOOD.replace("2.0", "5"))
     assert hourly(prices) == (5.0, "EUR")

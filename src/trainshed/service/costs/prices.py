@@ -40,6 +40,8 @@ def open_prices(file: Path | None) -> PriceSource:
 
 
 def _read_own(file: Path) -> OwnPrices:
+    if file.exists() and not file.is_file():
+        raise UsageFault(f"prices.file must be a file, got {file}")
     try:
         with file.open("rb") as opened:
             data = opened.read(_BYTES_MAX + 1)
