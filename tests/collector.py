@@ -1,6 +1,7 @@
 """A collector of traces for tests: OTLP over HTTP on loopback, which may hang or refuse."""
 
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -36,6 +37,13 @@ class Collector:
         self.is_open.set()
         self._server.shutdown()
         self._server.server_close()
+
+    def wait_for(self, name):
+        """Wait until a span of this name has come."""
+        deadline = time.monotonic() + WAIT_S_MAX
+        while not any(span.name == name for span in list(self.spans)):
+            assert time.monotonic() < deadline, [span.name for span in self.spans]
+            time.sleep(0.02)
 
     def accept(self, body, headers):
         """Answer a request with a status."""

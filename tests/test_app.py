@@ -7,13 +7,19 @@ import sys
 
 import pytest
 
+from collector import Collector, skip_without_opentelemetry
+from store.builders import new_job
 from trainshed.app import application, chores
 from trainshed.app.application import build
 from trainshed.app.bucket_objects import user_of_bucket
 from trainshed.config import Settings
+from trainshed.config.settings import OtelSettings
 from trainshed.engines.local import factory
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.restarts import Budgets
 from trainshed.store.base import StoreFault
+from trainshed.store.records.steps import NewEvent
+from trainshed.testing.fake_engine import FakeEngine
 
 
 @pytest.mark.parametrize("module", ["app.application", "cli.local.local_train"])
@@ -21,7 +27,7 @@ def test_what_few_jobs_need_is_imported_when_one_does(module):
     """Each takes a tenth of a start, or many megabytes for as long as a server runs."""
     code = f"import sys, trainshed.{module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    heavy = {"numpy", "scipy", "torch", "optuna", "fsspec"}
+    heavy = {"numpy", "scipy", "torch", "optuna", "fsspec", "opentelemetry", "requests"}
     if module != "app.application":
         heavy |= {"hashlib", "importlib.metadata", "subprocess", "tempfile", "tomllib", "yaml"}
     assert not heavy.intersection(done.stdout.split())
@@ -94,6 +100,24 @@ def test_what_is_set_reaches_those_who_act_on_it(tmp_path, monkeypatch):
     assert options_of["SubmitRules"]["running_s_default"] == 43_200
     assert options_of["Expiry"]["days_max"] == 3.0
     assert options_of["NodeService"]["notice_s"] == 33.0
+
+
+def test_a_server_with_an_endpoint_sends_the_phases_of_jobs(tmp_path):
+    skip_without_opentelemetry()
+    collector = Collector()
+    otel = OtelSettings(endpoint=f"{collector.url}/v1/traces")
+    server = build(Settings(data_dir=tmp_path, otel=otel), engine=FakeEngine(()))
+    try:
+        server.store.trace_mark()
+        server.start()
+        uid = server.store.add_job(new_job())[0].uid
+        server.store.add_event(uid, NewEvent(kind="PREPARING", message="Job is preparing."))
+        collector.wait_for("job.queued")
+    finally:
+        server.stop()
+        collector.close()
+    parent = server.traces.parent_of(AttemptKey(uid, 1))
+    assert collector.spans[0].trace_id.hex() in parent
 
 
 class OfOneProject:

@@ -24,7 +24,7 @@ BATCH_MAX: Final = 512
 #: Seconds between two looks at the queue and the source.
 EVERY_S: Final = 1.0
 #: The share of a processor that spans from the queue may take, and as much for stored spans.
-SHARE: Final = 0.02
+SHARE: Final = 0.015
 #: The longest rest in seconds after stored spans were sent; the next ones wait in the store.
 REST_S_MAX: Final = 60.0
 #: Seconds between two log lines about the same trouble.

@@ -341,6 +341,8 @@ def _print_address(
     lines += _describe_transport(settings, running)
     lines.append(f"data            {settings.data_dir}")
     lines += _describe_traits(application)
+    if application.traces.exporter is not None:
+        lines.append(f"traces          sent to {settings.otel.endpoint}")
     if settings.anonymous:
         lines.append("anonymous       every user of this machine may submit without a token")
     elif token.made:
