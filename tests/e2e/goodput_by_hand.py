@@ -66,8 +66,8 @@ def end_of(server, name, attempt):
     """When the attempt was told to stop, or else was over."""
     number = attempt["attempt"]
     events = [event for event in fleet.story(server, name) if event["attempt"] == number]
-    told = [event for event in events if event["kind"] == "RESTART_ORDERED"]
-    return stamp(told[0]["time"]) if told else attempt["ended"]
+    orders = [event for event in events if event["kind"] == "RESTART_ORDERED"]
+    return stamp(orders[0]["time"]) if orders else attempt["ended"]
 
 
 def stamp(time):
