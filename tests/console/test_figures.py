@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from console.browser import take_picture
-from console.documents import simulated_job
+from console.documents import create_study, simulated_job, study
 from console.test_log import job_path
 from e2e.support import submit
 
@@ -78,6 +78,24 @@ def test_a_job_without_values_says_where_they_come_from(simulated, visit):
     page.get_by_role("tab", name="Usage").click()
     expect(page.get_by_text("attempt 1 has no samples in this time", exact=False)).to_be_visible()
     simulated.call("POST", f"/v1/{name}:cancel", {})
+
+
+@pytest.mark.full
+def test_a_waiting_job_has_no_figures_and_a_study_names_its_trials(simulated, visit):
+    blocker, waiting = (
+        submit(simulated, simulated_job(name, gpus=4, workers=6)) for name in ("blocker", "waiting")
+    )
+    page = visit(simulated).open(job_path(waiting, "?tab=goodput"))
+    expect(page.get_by_text("Goodput is not known")).to_be_visible()
+    expect(page.get_by_text("the job has held no machine")).to_be_visible()
+    page.get_by_role("tab", name="Usage").click()
+    expect(page.get_by_text("Nothing has been measured yet.")).to_be_visible()
+    for name in (waiting, blocker):
+        simulated.call("POST", f"/v1/{name}:cancel", {})
+    name = create_study(simulated, study("digits", trials=1, parallel=1))
+    page.goto(job_path(name, "?tab=metrics"))
+    expect(page.get_by_text("ask for one of its trials")).to_be_visible()
+    expect(page.get_by_text("written no values yet")).to_have_count(0)
 
 
 @pytest.mark.full

@@ -69,6 +69,25 @@ def jobs(simulated):
         simulated.call("POST", f"/v1/{name}:cancel", {})
 
 
+def test_the_name_of_a_value_is_text_on_its_chart(simulated, visit, jobs):
+    """The server gives what a program reported; here the answer is made."""
+    visitor = visit(simulated)
+    points = [[step, 1.8e9 + step, 1.0, 1.0, 1.0] for step in range(3)]
+    series = [
+        {"name": name, "source": "event files", "run": name, "attempt": 1, "points": points}
+        for name in (NAMES["markup"], "reversed \u202eeulav")
+    ]
+    answer = {"series": series, "left_out": [f"{TAKEN} <b>"], "complete": True}
+    pattern = re.compile(r"/scalars\?")
+    visitor.context.route(pattern, lambda route: route.fulfill(json=answer))
+    job = jobs["markup"].rpartition("/")[2]
+    page = visitor.open(f"/console/jobs/{PROJECT}/{job}?tab=metrics")
+    headings = page.locator(".figure h2")
+    expect(headings).to_have_text([NAMES["markup"], "reversed \u27e8RLO\u27e9eulav"])
+    expect(page.locator(".figure canvas")).to_have_count(2)
+    assert page.title() != "taken"
+
+
 @pytest.mark.parametrize("kind", NAMES)
 def test_the_name_of_a_job_is_text_on_every_page(simulated, visit, jobs, kind):
     job = jobs[kind].rpartition("/")[2]

@@ -39,13 +39,13 @@ function Figures({ goodput }: { goodput: JobGoodput }) {
         <Big title="Scheduling" text={formatShare(goodput.scheduling)} hint="time with machines of all time" />
         <Big title="ETTR" text={formatShare(goodput.ettr)} hint="productive of all time" />
         <Big title="Program" text={formatShare(goodput.program)} hint="steps per second of the predicted ones" />
-        <Big title="Cost" text={formatShortCost(cost)} hint={cost ? describePrices(cost) : "no machine has a price"} />
+        <Big title="Cost" text={formatShortCost(cost)} hint={cost ? describePrices(cost) : "the job has held no machine"} />
         <Big title="Energy of GPUs" text={formatEnergy(goodput.energy_j)} hint={goodput.energy_j === null ? "not measured" : "while the job held them"} />
       </dl>
       {shares.length > 0 && <TimeBar shares={shares} label="Time with machines" />}
       <div class="goodput-tables">
         <Parts goodput={goodput} shares={shares} />
-        <Attempts goodput={goodput} />
+        {goodput.attempts.length > 0 && <Attempts goodput={goodput} />}
       </div>
     </>
   );

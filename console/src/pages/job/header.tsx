@@ -18,6 +18,7 @@ import { copiesOf } from "./copies";
 import { type JobStore } from "./data";
 import { OrderDialog, type Order } from "./orders";
 import { Progress } from "./progress";
+import { isStudy } from "./tab";
 
 interface HeaderProps {
   store: JobStore;
@@ -61,11 +62,6 @@ const KINDS: Readonly<Record<StoredDocument["kind"], string>> = {
   AI_PLATFORM_JOB: "AI Platform job", CUSTOM_JOB: "custom job", TUNING_JOB: "tuning job",
   TRAINING_PIPELINE: "training pipeline", TRIAL: "trial",
 };
-
-function isStudy(summary: JobSummary, content: StoredDocument | null): boolean {
-  const input = content?.document.trainingInput as { hyperparameters?: unknown } | undefined;
-  return summary.name.includes("/hyperparameterTuningJobs/") || content?.kind === "TUNING_JOB" || input?.hyperparameters !== undefined;
-}
 
 function Times({ summary }: { summary: JobSummary }) {
   const { createTime, startTime, endTime } = summary;

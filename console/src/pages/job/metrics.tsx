@@ -10,14 +10,14 @@ import type { JobScalars } from "../../net/types";
 import { ScalarCharts } from "../../ui/scalar_charts";
 import { ErrorNotice } from "../../ui/notice";
 import { useRefreshed } from "../../ui/resource";
-import type { TabProps } from "./tab";
+import { isStudy, type TabProps } from "./tab";
 
 /** Curves of a job that runs are read again so often. */
 const REFRESH_MS = 15000;
 /** The server reads large event files over several calls. */
 const PART_MS = 1000;
 
-export default function Metrics({ store, summary }: TabProps) {
+export default function Metrics({ store, summary, document }: TabProps) {
   const path = jobResource(store.project, store.job);
   const isWhole = useSignal(false);
   const everyMs = !isWhole.value ? PART_MS : isEnded(summary) ? 0 : REFRESH_MS;
@@ -33,7 +33,7 @@ export default function Metrics({ store, summary }: TabProps) {
       {error && <ErrorNotice error={error} retry={scalars.reload} />}
       {!answer && !error && <p class="loading" role="status">Loading…</p>}
       {answer && !answer.complete && <p class="hint" role="status">The server is reading the event files; more values follow.</p>}
-      {answer && <ScalarCharts jobs={[{ name: summary.displayName, series: answer.series }]} leftOut={answer.left_out} none={<NoScalars />} />}
+      {answer && <ScalarCharts jobs={[{ name: summary.displayName, series: answer.series }]} leftOut={answer.left_out} none={!isStudy(summary, document.value.value) && <NoScalars />} />}
     </section>
   );
 }

@@ -15,7 +15,7 @@ import { ErrorNotice } from "../../ui/notice";
 import { useResource } from "../../ui/resource";
 import { saveText } from "../../ui/save";
 import { Select } from "../../ui/select";
-import { TimeBar } from "../../ui/time_bar";
+import { TimeBar, type Shares } from "../../ui/time_bar";
 import { VirtualTable, type Column, type Sort } from "../../ui/virtual_table";
 
 export default function UsagePage({ route }: { route: Route }) {
@@ -64,7 +64,7 @@ function Answer({ answer, by }: { answer: UsageReport; by: Grouping }) {
     <>
       <p class="wide">
         {formatPlural(total.jobs, "job")} from {answer.since} to {answer.until} (UTC): <b>{formatHours(sumOf(total.gpu_seconds))} GPU hours</b>
-        {shares.length > 0 && <>, of which {formatShare(shares.find(({ id }) => id === "productive")?.share ?? 0)} productive and {formatShare(shares.find(({ id }) => id === "idle")?.share ?? 0)} held and idle</>}
+        {shares.length > 0 && <>, of which {describeShares(shares)}</>}
         ; {formatHours(sumOf(total.vcpu_seconds))} vCPU hours{total.energy_j === null ? "" : `; ${formatEnergy(total.energy_j)} of the GPUs`}; cost <b>{[cost, ...otherCosts(total)].map(formatCost).join(" and ")}</b>.
         {prices && <span class="hint"> {prices}.</span>}
       </p>
@@ -81,6 +81,14 @@ function Answer({ answer, by }: { answer: UsageReport; by: Grouping }) {
       {answer.left_out > 0 && <p class="hint">{formatPlural(answer.left_out, "row")} with less GPU time are not listed; the sums include them.</p>}
     </>
   );
+}
+
+/** Return how much was productive and idle, and how much of jobs that report no steps. */
+function describeShares(shares: Shares): string {
+  const shareOf = (id: string): number => shares.find((share) => share.id === id)?.share ?? 0;
+  const unknown = shareOf("unknown");
+  const parts = [`${formatShare(shareOf("productive"))} productive`, ...(unknown > 0 ? [`${formatShare(unknown)} of jobs that report no steps`] : [])];
+  return `${parts.join(", ")} and ${formatShare(shareOf("idle"))} held and idle`;
 }
 
 function Cost({ row }: { row: MachineUse }) {
