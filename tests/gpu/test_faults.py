@@ -57,6 +57,19 @@ def test_errors_and_lower_clocks_are_shown(breakable, server):
     assert len(faulty["reading"]["throttled"]) == 2
 
 
+@pytest.mark.full
+def test_while_the_driver_hangs_figures_are_missing_and_jobs_go_on(breakable, server):
+    breakable.set(1, "hangs", "")
+    once(server, 0, lambda device: "reading" not in device)  # one thread reads all of them
+    name = jobs.hold(server, "meanwhile", "leave", mib=16)
+    server.wait_for(f"/v1/{name}", {"SUCCEEDED"})
+    (breakable.state / "1" / "hangs").unlink()
+    assert once(server, 0, lambda device: "reading" in device)["reading"]["use"] == 0
+    after = jobs.hold(server, "after_it", "leave", mib=16)
+    server.wait_for(f"/v1/{after}", {"SUCCEEDED"})
+    assert len(jobs.gpu_figures(server, after)) == 1, "its GPU is measured again"
+
+
 def test_one_with_an_xid_that_only_a_reset_ends_is_given_to_nobody(breakable, server):
     breakable.set(0, "xid", 48)
     assert "Xid 48" in once(server, 0, is_faulty)["problem"]

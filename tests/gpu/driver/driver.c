@@ -287,6 +287,7 @@ int nvmlDeviceGetMigMode(Device device, unsigned *mode, unsigned *pending) { ret
 
 int nvmlDeviceGetUtilizationRates(Device device, struct rates *rates) {
     CHECK(device);
+    while (says(GPU(device), "hangs")) nanosleep(&(struct timespec){0, 20 * 1000 * 1000}, NULL);
     rates->gpu = number_of(GPU(device), "use");
     rates->memory = 0;
     return OK;
