@@ -69,7 +69,11 @@ def test_both_addresses_have_the_page_in_the_format_that_is_accepted(edge, overs
     assert samples(answer.text, open_families)["trainshed_store_up",] == 1
 
 
-def test_a_server_has_all_families_but_that_of_traces_which_are_off(edge, overseer):
+def test_a_server_has_all_families_but_that_of_traces_which_are_off(
+    server, edge, overseer, monkeypatch
+):
+    monkeypatch.setattr("trainshed.service.telemetry.server_page.FRESH_S", 0.0)
+    server.controller.lease_once()
     page = edge.get("/metrics", headers=overseer).text
     names = {line.split()[2] for line in page.splitlines() if line.startswith("# TYPE")}
     jobs = edge.get("/metrics/jobs", headers=overseer).text
