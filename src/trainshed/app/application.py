@@ -232,7 +232,7 @@ def build(
         budgets=settings.budgets,
         hang_restart=settings.hang_restart,
         clock=partial(_time_of, store),
-        passed=counters.passed,
+        listener=counters,
     )
     leads = lambda: controller.leading  # noqa: E731 - read at each call
     logs = LogService(store, open_job_log(settings, engines))

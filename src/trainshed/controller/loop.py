@@ -18,6 +18,7 @@ from trainshed.controller.fleet import FleetReporter
 from trainshed.controller.hangs import Hangs
 from trainshed.controller.launches import Launches
 from trainshed.controller.leases import Leases
+from trainshed.controller.listener import ControllerListener, NoControllerListener
 from trainshed.controller.maintenance import Maintenance
 from trainshed.controller.model_folder import ModelFolders
 from trainshed.controller.observe import Observer
@@ -74,7 +75,7 @@ class Controller:
         pace: Pace | None = None,
         clock: Callable[[], datetime] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
-        passed: Callable[[float], None] = lambda _: None,
+        listener: ControllerListener | None = None,
     ) -> None:
         """Read and start nothing before ``start`` or a step.
 
@@ -82,9 +83,9 @@ class Controller:
         ``budgets`` limit how often a job may restart.  ``hang_restart``: restart a hung job
         instead of only reporting it.  ``startable`` returns why an engine cannot start a job's
         programs.  ``buckets`` hold the model folders of pipelines; without them the controller
-        does not check model folders.  ``passed`` gets the seconds of each pass over the queue.
+        does not check model folders.  ``listener`` gets the durations of passes and commands.
         """
-        self._passed = passed
+        listener = self._listener = listener or NoControllerListener()
         pace = pace or Pace()
         engines.set_lookup(store.engines_of)
         self._monotonic = monotonic
@@ -124,6 +125,7 @@ class Controller:
             pace,
             monotonic,
             self._launches,
+            listener,
         )
         self._deadlines = Deadlines(store, engines, leases, pace)
         self._maintenance = Maintenance(
@@ -235,7 +237,7 @@ class Controller:
         began = self._monotonic()
         placed = self._scheduler.once()
         if self.leading:
-            self._passed(self._monotonic() - began)
+            self._listener.passed(self._monotonic() - began)
         if placed:
             self._wake("perform")
         return placed

@@ -15,6 +15,7 @@ from typing import TypeGuard
 from trainshed.controller import story
 from trainshed.controller.launches import Launches
 from trainshed.controller.leases import Leases
+from trainshed.controller.listener import ControllerListener
 from trainshed.controller.steps import (
     ended_rows,
     fields_of,
@@ -87,6 +88,7 @@ class Performer:
     pace: Pace
     monotonic: Callable[[], float]
     launches: Launches
+    listener: ControllerListener
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _delays: dict[AttemptKey, _Delay] = field(default_factory=dict, init=False)
     _cancelled: Collection[int] = field(default=(), init=False)
@@ -211,7 +213,9 @@ class Performer:
 
     def _stop(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> bool:
         if key.attempt > 0:
-            self.engines.get_by_attempt(key).stop(key, self._order(key, commands))
+            engine, began = self.engines.get_by_attempt(key), self.monotonic()
+            engine.stop(key, self._order(key, commands))
+            self.listener.commanded("stop", self.monotonic() - began)
         return True
 
     def _order(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> StopOrder:
@@ -235,7 +239,9 @@ class Performer:
             return True
         try:
             plan = self._compose_plan(record, key, held.place)
-            self.engines.assign(key, held.place).launch(key, plan, held.place)
+            engine, began = self.engines.assign(key, held.place), self.monotonic()
+            engine.launch(key, plan, held.place)
+            self.listener.commanded("launch", self.monotonic() - began)
         except LaunchRefused as refusal:
             if held.claim is None:
                 raise

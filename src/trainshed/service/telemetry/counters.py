@@ -120,6 +120,10 @@ class Counters:
         """Count a pass of the scheduler over the queue."""
         self._observe(families.SCHEDULING_PASS, seconds)
 
+    def commanded(self, command: str, seconds: float) -> None:
+        """Count a call of an engine that succeeded: ``launch`` or ``stop``."""
+        self._observe(families.ENGINE_SECONDS, seconds, command)
+
     def committed(self, seconds: float, writes: int) -> None:
         """Count a commit of the store's writer."""
         self._observe(families.STORE_COMMIT, seconds)
@@ -187,6 +191,7 @@ COUNTED: Final = (
     families.JOB_START,
     families.JOB_RUN,
     families.SCHEDULING_PASS,
+    families.ENGINE_SECONDS,
     families.GANG_PLACED,
     families.GPU_HELD,
     families.GPU_BUSY,

@@ -95,6 +95,10 @@ ENGINE_COMMANDS: Final = _family(
     _C, "engine_commands", "Commands that an engine has run, by result", "engine", "command",
     "result",
 )  # fmt: skip
+ENGINE_SECONDS: Final = _family(
+    _H, "engine_command_seconds", "Time that an engine took for a launch or a stop of an attempt",
+    "command", buckets=_REQUEST_S,
+)  # fmt: skip
 ENGINE_UP: Final = _family(_G, "engine_up", "1 while an engine is well", "engine", "reason")
 ENGINE_ENQUEUED: Final = _family(
     _G, "engine_enqueued", "Jobs that wait in an engine's own queue", "engine"
