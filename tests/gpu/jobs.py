@@ -90,6 +90,12 @@ def idle_s(server, uuid):
     return device.get("idleSeconds") or 0.0
 
 
+def idle_gpu_s(server):
+    """For how many GPU-seconds jobs have held GPUs without using them, as the server adds up."""
+    usage = support.good(server.call("GET", "/trainshed/v1/usage"))
+    return usage["total"]["gpu_seconds"].get("idle", 0.0)
+
+
 def gpu_figures(server, name):
     """The names of the figures of each GPU in the usage of a job."""
     figures = {}

@@ -46,7 +46,7 @@ def free(card, server, job_id):
 
 
 def test_after_a_cancel_the_gpu_is_free_and_its_figures_are_those_of_the_job(card, gpu_server):
-    before = card.used_mib()
+    before, idle_before_s = card.used_mib(), jobs.idle_gpu_s(gpu_server)
     name = jobs.hold(gpu_server, "cancelled")
     (held,) = jobs.running(gpu_server, name)["devices"]
     wait_until(lambda: jobs.idle_s(gpu_server, held) > 0, "it computes nothing")
@@ -55,6 +55,7 @@ def test_after_a_cancel_the_gpu_is_free_and_its_figures_are_those_of_the_job(car
     assert jobs.gpu_figures(gpu_server, name) == {
         held: {"gpu_use", "gpu_memory", "gpu_power", "gpu_temperature"}
     }
+    wait_until(lambda: jobs.idle_gpu_s(gpu_server) > idle_before_s, lambda: "no idle time")
     free(card, gpu_server, "after_cancelled")
 
 
