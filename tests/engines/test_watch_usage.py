@@ -4,6 +4,7 @@ import errno
 import itertools
 import math
 import os
+import resource
 import signal
 import time
 from fractions import Fraction
@@ -13,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from engines.attempts import KEY, ended, engine_at, folder, marked, order, supervisor, texts, until
-from engines.support import FOREVER, plan_of, python_replica, wait_until
+from engines.support import FOREVER, awaiting, plan_of, python_replica, wait_until
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.supervise.kernel.limits import Usage
 from trainshed.engines.supervise.loop import Loop
@@ -99,6 +100,27 @@ def test_the_gpus_of_an_attempt_are_those_that_it_holds_and_that_the_server_meas
     assert engine.read_usage(KEY)[-1].gpus == {}
     engine.stop(KEY, order(0.0))
     ended(engine)
+
+
+@pytest.mark.full
+def test_a_job_runs_on_while_its_usage_cannot_be_written(root, mark, tmp_path):
+    """Its supervisor can make no file longer, as on a full disk."""
+    go = tmp_path / "go"
+    engine = engine_at(root, usage_s=1.0)
+    engine.launch(KEY, marked(mark, awaiting(go) + "print('over')\n"), ())
+    until(engine, Phase.READY)
+    wait_until(lambda: engine.read_usage(KEY), "the first line")
+    before = resource.prlimit(supervisor(root), resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    count, began = len(engine.read_usage(KEY)), time.time()
+    wait_until(lambda: time.time() - began > 3.5, "some samples have failed")
+    assert len(engine.read_usage(KEY)) <= count + 1
+    resource.prlimit(supervisor(root), resource.RLIMIT_FSIZE, before)
+    wait_until(lambda: len(engine.read_usage(KEY)) > count + 1, "samples go on")
+    go.touch()
+    assert ended(engine).outcome.exit_code == 0
+    assert texts(root) == ["over"]
+    warnings = [text for text in texts(root, "service") if "usage of this attempt" in text]
+    assert len(warnings) == 1, texts(root, "service")
 
 
 @pytest.mark.full
