@@ -78,12 +78,16 @@ def test_a_process_has_the_gpus_that_its_variable_names(names, selected):
     assert select_visible(GPUS, names) == [GPUS[number] for number in selected]
 
 
-def test_a_machine_without_a_driver_has_no_figures():
+def test_a_machine_without_a_driver_has_no_figures(capsys):
     if shutil.which("nvidia-smi"):
         pytest.skip("this machine has a driver; run this on one that has none")
     with pytest.raises(OSError, match="libnvidia-ml"):
         Driver()
     assert gpu_helper.main("/nowhere") == 0, "the helper ends"
+    reason = (
+        "there is no libnvidia-ml.so.1; in a container, NVIDIA_DRIVER_CAPABILITIES needs utility"
+    )
+    assert capsys.readouterr().out.endswith(f": {reason}\n")
 
 
 @pytest.mark.parametrize(("usage_s", "has_gpus"), [(10.0, [True, False]), (0.0, [False, False])])
@@ -153,6 +157,15 @@ def test_the_only_replica_of_a_launcher_has_them_too_and_its_helper_ends_with_it
     attempt.stop(5.0)
     assert attempt.ended().outcome.interrupted
     eventually(lambda: not Path(f"/proc/{helper}").exists(), "the helper has ended")
+
+
+def test_a_replica_that_may_use_no_gpu_says_so_in_its_log(launchers, driver):
+    env = {"LD_LIBRARY_PATH": str(driver), "CUDA_VISIBLE_DEVICES": ""}
+    attempt = launchers.begin(plan_of([replica(TRAINS, gpu_count=2)]), env=env, **OFTEN)
+    why = "the driver lists no GPU that the replica may use; trying again every 30 s"
+    attempt.until(lambda: any(why in text for text in attempt.texts()), "the reason is told")
+    (Path(attempt.folder.work) / "go").touch()
+    assert attempt.ended().outcome.exit_code == 0
 
 
 def test_figures_are_those_of_the_driver_and_what_it_lacks_is_not_measured(driver):

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Optional
 
 from trainshed.engines.supervise.record.gpu_file import GpuFigures
 
-_LIBRARY: Final = "libnvidia-ml.so.1"
+LIBRARY: Final = "libnvidia-ml.so.1"
 _UUID_BYTES: Final = 96
 _PERCENT, _MILLI = 100.0, 1000.0
 _TEMPERATURE_OF_GPU: Final = 0
@@ -56,7 +56,7 @@ class Driver:
 
     def __init__(self) -> None:
         """Open the driver.  Raises OSError if there is none, or it does not work."""
-        self._library = ctypes.CDLL(_LIBRARY)
+        self._library = ctypes.CDLL(LIBRARY)
         if self._library.nvmlInit_v2():
             raise OSError("the NVIDIA driver does not answer")
 
@@ -133,7 +133,7 @@ class Driver:
 def has_driver() -> bool:
     """Return whether this machine has the library of NVIDIA's driver, which may still fail."""
     try:
-        ctypes.CDLL(_LIBRARY)
+        ctypes.CDLL(LIBRARY)
     except OSError:
         return False
     return True

@@ -53,7 +53,12 @@ def _watch_gpus(context: RemoteContext) -> str:
     from trainshed.engines.warden import gpu_helper  # noqa: PLC0415 - few replicas have GPUs
 
     return gpu_helper.start_helper(
-        context.loop, context.children, context.descriptors, context.spec.mark, context.folder
+        context.loop,
+        context.children,
+        context.descriptors,
+        note=context.output.note,
+        mark=context.spec.mark,
+        folder=context.folder,
     )
 
 

@@ -7,7 +7,7 @@ folder also sends the other files: once a minute, in case its node is lost, and 
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Optional
 
 from trainshed.engines.supervise.record.folder import AttemptFolder, read_file
 from trainshed.files.beneath import PathBeneath
@@ -44,6 +44,14 @@ def write_texts(folder: AttemptFolder, task_name: str, texts: Mapping[str, Any])
         if variable in texts:
             with suppress(OSError):
                 _replace(path, str(texts[variable]))
+
+
+def read_beat_ns(folder: AttemptFolder, task_name: str) -> Optional[int]:
+    """Return the time of a program's last heartbeat; None: none yet."""
+    try:
+        return os.lstat(folder.progress(task_name)).st_mtime_ns  # a program may leave a link
+    except OSError:
+        return None
 
 
 def touch(path: str, beat_ns: int) -> None:

@@ -272,7 +272,12 @@ class _Warden:
 
         mark = f"{self._task['uid']}/{self._task['attempt']}"
         replicas.gpu_file = gpu_helper.start_helper(
-            self._loop, self._children, self._descriptors, mark, self._folder
+            self._loop,
+            self._children,
+            self._descriptors,
+            note=self._forward.note,
+            mark=mark,
+            folder=self._folder,
         )
 
     def _complete(self, replica: ReplicaSpec) -> ReplicaSpec:
@@ -315,7 +320,7 @@ class _Warden:
         """
         beat = Beat()
         if self._replicas is not None and Duty.TELL_EXIT not in self._done_duties:
-            progress_ns = self._progress_ns()
+            progress_ns = program_files.read_beat_ns(self._folder, self._task["task_name"])
             report = None if progress_ns == self._sent_ns else self._replicas.read_report(0)
             self._sent_ns = progress_ns
             gpus = self._replicas.read_gpus(time.time())
@@ -330,13 +335,6 @@ class _Warden:
             return {}
         self._files_sent_s = now_s
         return program_files.read_texts(self._folder, self._task["task_name"])
-
-    def _progress_ns(self) -> int | None:
-        try:
-            path = self._folder.progress(self._task["task_name"])
-            return os.lstat(path).st_mtime_ns  # a program may leave a link
-        except OSError:
-            return None
 
     def _leave_when_dismissed(self, message: Mapping[str, Any]) -> None:
         self._is_dismissed = True
