@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from trainshed.engines.supervise.record import usage_file
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.usage_file import (
     NEWEST_MAX,
@@ -39,6 +40,31 @@ def test_lines_that_were_just_packed_are_read_from_there(folder):
     Path(folder.packed_usage).write_bytes(gzip.compress(lines(*range(100))))
     Path(folder.usage).write_bytes(b"")
     assert times_of(read_newest_usage(folder)) == [*range(100)][-NEWEST_MAX:]
+
+
+def pack(folder, *packs):
+    Path(folder.packed_usage).write_bytes(b"".join(map(gzip.compress, packs)))
+
+
+def test_the_lines_before_the_first_one_that_is_not_packed_are_in_the_last_pack(folder):
+    pack(folder, lines(*range(100)), lines(*range(100, 120)))
+    Path(folder.usage).write_bytes(lines(120, 121))
+    assert times_of(read_newest_usage(folder)) == [*range(106, 122)]
+
+
+def test_only_the_last_pack_is_unpacked(folder, monkeypatch):
+    monkeypatch.setattr(usage_file, "read_usage", lambda _: pytest.fail("all was read"))
+    pack(folder, *(lines(*range(n, n + 20)) for n in range(0, 1000, 20)))
+    assert times_of(read_newest_usage(folder)) == [*range(984, 1000)]
+
+
+@pytest.mark.parametrize(
+    "end", [b"\x1f\x8b\x08", b"\x1f\x8b\x08" * 20_000, gzip.compress(b"x" * 500)[:-9], b"noise"]
+)
+def test_a_last_pack_that_is_torn_leaves_the_lines_after_it(folder, end):
+    Path(folder.packed_usage).write_bytes(gzip.compress(lines(1, 2)) + end)
+    Path(folder.usage).write_bytes(lines(3, 4))
+    assert times_of(read_newest_usage(folder)) in ([3, 4], [1, 2, 3, 4])
 
 
 def test_a_link_is_not_followed(folder, tmp_path):

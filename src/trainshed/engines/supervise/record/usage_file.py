@@ -43,6 +43,10 @@ _PIECE_BYTES: Final = 1 << 11
 #: 8 GPUs that has run for a year.
 _FILE_BYTES_MAX: Final = 1 << 24
 _UNPACKED_BYTES_MAX: Final = 1 << 26
+#: The beginning of each pack, and the places at which it is looked for: packed bytes may be equal.
+_GZIP_HEAD: Final = b"\x1f\x8b\x08"
+_PACKS_TRIED: Final = 4
+_PACK_UNPACKED_BYTES_MAX: Final = 1 << 20
 #: The number of lines that ``read_newest_usage`` returns at most.
 NEWEST_MAX: Final = 16
 #: Seconds between two times at which old lines are merged.
@@ -179,11 +183,35 @@ def read_newest_usage(folder: AttemptFolder) -> list[UsageLine]:
 
     Raises OSError if the files cannot be read now.
     """
-    with _open(folder.usage) as file:
+    lines = _read_end(folder.usage).split(b"\n")
+    if len(lines) <= NEWEST_MAX:
+        lines = [*_read_last_pack(folder.packed_usage), *lines]
+    newest = parse_lines([*filter(None, lines)][-NEWEST_MAX - 1 :])
+    return (newest or read_usage(folder))[-NEWEST_MAX:]
+
+
+def _read_end(path: str) -> bytes:
+    with _open(path) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - LINE_BYTES_MAX))
-        lines = file.read(LINE_BYTES_MAX).split(b"\n")
-    newest = parse_lines(filter(None, lines[-NEWEST_MAX - 1 :]))
-    return newest or read_usage(folder)[-NEWEST_MAX:]
+        return file.read(LINE_BYTES_MAX)
+
+
+def _read_last_pack(path: str) -> list[bytes]:
+    """Return the lines that were packed last; empty if their beginning is not found."""
+    import zlib  # noqa: PLC0415 - supervisors do not need it
+
+    data = _read_end(path)
+    start = len(data)
+    for _ in range(_PACKS_TRIED):
+        start = data.rfind(_GZIP_HEAD, 0, start)
+        if start < 0:
+            break
+        unpacker = zlib.decompressobj(_ANY_GZIP)
+        with suppress(zlib.error):
+            content = unpacker.decompress(data[start:], _PACK_UNPACKED_BYTES_MAX)
+            if unpacker.eof and not unpacker.unused_data:
+                return content.split(b"\n")
+    return []
 
 
 def _read_lines(path: str) -> list[bytes]:
