@@ -40,7 +40,7 @@ def test_a_curve_keeps_its_ends_and_extremes_in_any_size(values, kept_max, point
 @given(st.lists(VALUES, min_size=1, max_size=50), st.integers(2, 60))
 def test_points_of_one_value_each_are_as_they_were_added(values, points_max):
     points = [CurvePoint.of_value(step, 1.0, value) for step, value in enumerate(values)]
-    merged = GrowingCurve.of_points(points).points(points_max)
+    merged = GrowingCurve.of_points(points, 2000).points(points_max)
     if len(values) <= points_max:
         assert merged == points
     assert max(point[4] for point in merged) == max(values)

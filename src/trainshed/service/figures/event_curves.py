@@ -1,9 +1,9 @@
 """Reads the curves of a job's event files bit by bit; each call reads only what is new.
 
-A trainer may have written a million records, which take a quarter of a minute to parse.  A call that read
-all of them would hold up every other caller, so each call ends at its time limit and the next one
-continues.  What a trainer writes is not trusted: every number is checked, and every list has a
-limit.
+A trainer may have written a million records, which take a quarter of a minute to parse.  A call
+that read all of them would hold up every other caller, so each call ends at its time limit and the
+next one continues.  What a trainer writes is not trusted: every number is checked, and every list
+has a limit.
 """
 
 import errno

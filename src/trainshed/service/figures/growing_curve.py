@@ -45,8 +45,11 @@ class GrowingCurve:
         self._width = width
 
     @classmethod
-    def of_points(cls, points: Sequence[CurvePoint]) -> "GrowingCurve":
-        """Return a curve of all these points, one or more."""
+    def of_points(cls, points: Sequence[ScalarPoint], points_max: int) -> "GrowingCurve":
+        """Return a curve of these points (one or more), merged to at most ``points_max``.
+
+        Plain tuples, because the garbage collector looks at each named tuple again and again.
+        """
         curve = cls()
         steps, at, low, mean, high = zip(*points, strict=True)
         curve._steps.extend(_NO_STEP if step is None else step for step in steps)
@@ -55,7 +58,7 @@ class GrowingCurve:
         curve._mean.extend(mean)
         curve._high.extend(high)
         curve._counts.extend([1] * len(points))
-        return curve
+        return curve if len(curve) <= points_max else curve._merge(points_max)
 
     def __len__(self) -> int:
         return len(self._steps)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from trainshed.service.figures.answers import ScalarCurve, ScalarPoint, ScalarSource
-from trainshed.service.figures.growing_curve import CurvePoint, GrowingCurve
+from trainshed.service.figures.growing_curve import GrowingCurve
 
 
 class NamedCurve(NamedTuple):
@@ -55,4 +55,4 @@ def _follows(last: ScalarPoint, first: ScalarPoint) -> bool:
 def _thin_out(points: list[ScalarPoint], points_max: int) -> list[ScalarPoint]:
     if len(points) <= points_max:
         return points
-    return GrowingCurve.of_points([CurvePoint(*point) for point in points]).points(points_max)
+    return GrowingCurve.of_points(points, points_max).points(points_max)

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
@@ -13,13 +13,12 @@ from trainshed.launch.variables import AIP_TENSORBOARD_LOG_DIR
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.job import JobSpec
 from trainshed.model.refusals import Code, Refusal
-from trainshed.model.usage import UsageLine
 from trainshed.service.figures.answers import JobScalars, ScalarCurve, ScalarSource
+from trainshed.service.figures.attempt_curves import AttemptCurves
 from trainshed.service.figures.attempt_spans import list_attempt_spans
 from trainshed.service.figures.event_curves import EventCurves, LogFolder
-from trainshed.service.figures.growing_curve import CurvePoint, GrowingCurve
 from trainshed.service.figures.merge_curves import NamedCurve, merge_curves
-from trainshed.service.figures.usage import LINES_MAX, OF_TRIALS, SERIES_MAX, UsageReader
+from trainshed.service.figures.usage import OF_TRIALS, SERIES_MAX, UnreadSamples, UsageReader
 from trainshed.service.starts.bucket_uris import HasBucket, buckets_of_project
 from trainshed.storage.buckets import SCHEME, Buckets, split
 from trainshed.store.records.jobs import JobRecord
@@ -79,20 +78,23 @@ class ScalarReader:
         left_out: list[str],
     ) -> Iterator[ScalarCurve]:
         """Yield the curves of values given to ``progress``."""
-        curves: list[NamedCurve] = []
-        lines_left = LINES_MAX
+        count = 0
         for attempt in range(record.attempt, 0, -1):
-            if lines_left <= 0 or len(curves) > SERIES_MAX:
+            if count >= SERIES_MAX:
                 left_out.append(
                     f"values given to progress by attempts up to {attempt} are left out; the "
                     "newer attempts have enough for an answer"
                 )
                 break
-            lines, trouble = self._usage.read_lines(AttemptKey(record.uid, attempt))
-            lines_left -= len(lines)
-            left_out += trouble
-            curves += _curves_of_lines(lines[:LINES_MAX], attempt, names)
-        yield from merge_curves(curves, ScalarSource.PROGRESS, points_max)
+            try:
+                with self._usage.open_curves(AttemptKey(record.uid, attempt)) as curves:
+                    named = _name_values(curves, attempt, names)
+                    series = [*merge_curves(named, ScalarSource.PROGRESS, points_max)]
+            except UnreadSamples as unread:
+                left_out.append(str(unread))
+                continue
+            count += len(series)
+            yield from series
 
     def _read_events(
         self,
@@ -192,16 +194,10 @@ def _resolve(buckets: Buckets, uri: str, names: Sequence[str]) -> PathBeneath:
     return path
 
 
-def _curves_of_lines(
-    lines: Sequence[UsageLine], attempt: int, names: Collection[str]
+def _name_values(
+    curves: AttemptCurves, attempt: int, names: Collection[str]
 ) -> Iterator[NamedCurve]:
     """Yield the curves of the values that the replicas of an attempt gave to ``progress``."""
-    curves: defaultdict[tuple[str, str], list[CurvePoint]] = defaultdict(list)
-    for line in lines:
-        for task, usage in line.replicas.items():
-            step = usage.step[1] if usage.step else None
-            for name, spread in usage.values.items():
-                if not names or name in names:
-                    curves[name, task].append(CurvePoint(step, line.at, *spread))
-    for (name, task), points in curves.items():
-        yield NamedCurve(name, task, attempt, GrowingCurve.of_points(points))
+    for (name, task), curve in curves.values.items():
+        if not names or name in names:
+            yield NamedCurve(name, task, attempt, curve)

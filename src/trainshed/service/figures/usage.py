@@ -1,24 +1,23 @@
 """Reads what the replicas and GPUs of a job used, through the engines of its attempts."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 from trainshed.engines.capabilities import SupportsUsage
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.refusals import Code, Refusal
-from trainshed.model.usage import UsageLine
-from trainshed.model.usage_curves import UsageSeries, downsample, list_series
+from trainshed.model.usage_curves import UNITS, downsample, list_series
 from trainshed.service.figures.answers import JobUsage, UsageCurve
+from trainshed.service.figures.attempt_curves import LINES_MAX, AttemptCurveCache, AttemptCurves
 from trainshed.service.figures.attempt_spans import list_attempt_spans
 from trainshed.service.jobs.story import Stories
 from trainshed.store.records.jobs import JobRecord
 
 #: The most series of one answer.
 SERIES_MAX: Final = 200
-#: The most lines that a call reads before it leaves out older attempts.
-LINES_MAX: Final = 100_000
 #: What an answer for a tuning job lacks.
 OF_TRIALS: Final = "a tuning job has no figures of its own; ask for one of its trials"
 #: The words of a sentence for the series of a GPU.
@@ -28,6 +27,10 @@ _GPU_WORDS: Final = {
     "gpu_power": "power",
     "gpu_temperature": "temperature",
 }
+
+
+class UnreadSamples(Exception):
+    """The samples of an attempt cannot be read; the text is a sentence for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,7 @@ class UsageReader:
 
     stories: Stories
     engines: Engines
+    cache: AttemptCurveCache = field(default_factory=AttemptCurveCache)
 
     def usage(self, project: str, job_id: str, call: UsageCall) -> JobUsage:
         """Return the curves of a job's replicas and GPUs, those of the newest attempt first."""
@@ -59,35 +63,57 @@ class UsageReader:
         spans = list_attempt_spans(self.stories.store, record)
         curves: list[UsageCurve] = []
         missing: list[str] = [OF_TRIALS] if record.job.spec.is_study else []
-        lines_left = LINES_MAX
         for number in _choose_attempts(record, call):
-            if lines_left <= 0 or len(curves) >= SERIES_MAX:
+            if len(curves) >= SERIES_MAX:
                 missing.append(_explain_limit(number))
                 break
-            lines, trouble = self.read_lines(AttemptKey(record.uid, number))
-            lines = [line for line in lines if call.includes(line.at)][-lines_left:]
-            lines_left -= len(lines)
-            series = list_series(lines)
-            missing += trouble or self._explain_gaps(record, number, series)
-            curves += _draw(number, series, call.points_max)
+            try:
+                added = self._read_curves(AttemptKey(record.uid, number), call)
+            except UnreadSamples as unread:
+                missing.append(str(unread))
+                continue
+            missing += self._explain_gaps(record, number, added)
+            curves += added
         return JobUsage(attempts=spans, series=curves[:SERIES_MAX], missing=missing)
 
-    def read_lines(self, key: AttemptKey) -> tuple[Sequence[UsageLine], list[str]]:
-        """Return the lines of an attempt, and a sentence if they cannot be read."""
+    def _read_curves(self, key: AttemptKey, call: UsageCall) -> list[UsageCurve]:
+        """Return the curves of an attempt in the time of the call.  Raises UnreadSamples."""
+        if call.since_s is None and call.until_s is None:
+            with self.open_curves(key) as curves:
+                return list(_draw_all(key.attempt, curves, call.points_max))
+        with self._open(key) as engine:
+            lines = engine.read_usage(key)[-LINES_MAX:]
+        series = list_series([line for line in lines if call.includes(line.at)])
+        return [
+            _curve(key.attempt, one[:4], [*downsample(one.points, call.points_max)])
+            for one in series
+        ]
+
+    @contextmanager
+    def open_curves(self, key: AttemptKey) -> Iterator[AttemptCurves]:
+        """Yield the curves of an attempt until now.  Raises UnreadSamples."""
+        with self._open(key) as engine, self.cache.open(engine, key) as curves:
+            yield curves
+
+    @contextmanager
+    def _open(self, key: AttemptKey) -> Iterator[SupportsUsage]:
+        """Yield the engine of an attempt.  Raises UnreadSamples, also for an OSError inside."""
         name = self.engines.name_of(key)
         engine = self.engines.find_by_name(name)
         if engine is None:
-            return (), [f"this server runs without the engine {name} of attempt {key.attempt}"]
+            text = f"this server runs without the engine {name} of attempt {key.attempt}"
+            raise UnreadSamples(text)
         if not isinstance(engine, SupportsUsage):
-            return (), [f"the engine {name} of attempt {key.attempt} measures no use of machines"]
+            text = f"the engine {name} of attempt {key.attempt} measures no use of machines"
+            raise UnreadSamples(text)
         try:
-            return engine.read_usage(key), []
+            yield engine
         except OSError as error:
             text = f"cannot read the samples of attempt {key.attempt}: {error}; try again later"
-            return (), [text]
+            raise UnreadSamples(text) from error
 
     def _explain_gaps(
-        self, record: JobRecord, attempt: int, series: Sequence[UsageSeries]
+        self, record: JobRecord, attempt: int, series: Sequence[UsageCurve]
     ) -> Iterator[str]:
         """Yield a sentence for each kind of value that was not measured."""
         if not series:
@@ -123,13 +149,19 @@ def _explain_limit(attempt: int) -> str:
     )
 
 
-def _draw(attempt: int, series: Sequence[UsageSeries], points_max: int) -> Iterator[UsageCurve]:
-    for one in series:
-        yield UsageCurve(
-            name=one.name,
-            unit=one.unit,
-            attempt=attempt,
-            task=one.task or None,
-            gpu=one.gpu or None,
-            points=list(downsample(one.points, points_max)),
-        )
+def _draw_all(attempt: int, curves: AttemptCurves, points_max: int) -> Iterator[UsageCurve]:
+    for (name, task, gpu), curve in curves.usage.items():
+        points = [(at_s, low, mean, high) for _, at_s, low, mean, high in curve.points(points_max)]
+        yield _curve(attempt, (name, UNITS[name], task, gpu), points)
+
+
+def _curve(
+    attempt: int,
+    title: tuple[str, str, str, str],
+    points: list[tuple[float, float, float, float]],
+) -> UsageCurve:
+    """Make a curve from its name, unit, task and GPU."""
+    name, unit, task, gpu = title
+    return UsageCurve(
+        name=name, unit=unit, attempt=attempt, task=task or None, gpu=gpu or None, points=points
+    )
