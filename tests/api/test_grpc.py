@@ -2,18 +2,22 @@
 
 import socket
 import ssl
+from contextlib import suppress
 
 import grpc
 import pytest
+from google.protobuf.json_format import ParseDict
 
 from api.grpc_calls import JOBS, grpc_client, status_of
 from api.support import Seen, method, surroundings
 from trainshed.api.chain import RequestContext
 from trainshed.api.grpc_server import transcoder
+from trainshed.api.request_records import is_sampled, make_spans
 from trainshed.model.access import AccessRole
 from trainshed.model.faults import Violation
 from trainshed.model.refusals import Code, Refusal
-from trainshed.wire.descriptors import message_class
+from trainshed.observability.spans import TraceParent
+from trainshed.wire.descriptors import message_class, pool
 from trainshed.wire.field_count import holds_more
 
 PARENT = "projects/demo/locations/us-central1"
@@ -24,6 +28,8 @@ OPERATIONS = "google.longrunning.Operations"
 
 CREATE, GET, LIST, DELETE, CANCEL = (Seen() for _ in range(5))
 OPERATION, OPERATION_LIST = Seen(), Seen({})
+#: The calls as they were reported when they were answered.
+REPORTED = []
 
 
 def rpc(name, verb, path, handle, response, **fields):
@@ -58,7 +64,8 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def edge(tmp_path_factory):
-    with grpc_client(ROWS, surroundings(ROWS), tmp_path_factory.mktemp("tls")) as edge:
+    services = surroundings(ROWS, watch=REPORTED.append)
+    with grpc_client(ROWS, services, tmp_path_factory.mktemp("tls")) as edge:
         yield edge
 
 
@@ -290,6 +297,36 @@ def test_a_value_without_a_json_form_is_refused():
               body="training_pipeline")  # fmt: skip
     with pytest.raises(Refusal, match="has no JSON form"):
         transcoder(row).read(surroundings([]), RequestContext(body=request.SerializeToString()))
+
+
+def test_each_call_is_reported_with_its_method_and_the_status_that_it_has_over_http(edge):
+    REPORTED.clear()
+    parent = TraceParent(7, 8)
+    for call, request in (("CreateCustomJob", {"parent": PARENT}), ("GetCustomJob", {"name": "x"})):
+        metadata = [("authorization", "Bearer demo"), ("traceparent", parent.text)]
+        message = message_class(f"{PACKAGE}.{call}Request")()
+        ParseDict(request, message, descriptor_pool=pool())
+        with suppress(grpc.RpcError):
+            edge.channel.unary_unary(f"/{JOBS}/{call}")(
+                message.SerializeToString(), metadata=metadata, timeout=60
+            )
+    created, malformed = REPORTED
+    assert (created.api, created.status) == ("grpc", 200)
+    assert created.method == f"gRPC {JOBS}/CreateCustomJob"
+    assert (created.project, created.trace.parent) == ("demo", parent)
+    assert malformed.status == 400
+    span = make_spans(created)[0]
+    assert span.attributes["rpc.method"] == f"{JOBS}/CreateCustomJob"
+    assert "http.route" not in span.attributes
+
+
+def test_reads_over_grpc_are_traced_as_rarely_as_over_http(edge):
+    REPORTED.clear()
+    for _ in range(60):
+        edge.call(f"{JOBS}/ListCustomJobs", {"parent": PARENT})
+    assert sum(map(is_sampled, REPORTED)) < 40
+    edge.call(f"{JOBS}/CancelCustomJob", {"name": NAME})
+    assert is_sampled(REPORTED[-1])
 
 
 def test_an_error_of_ours_is_a_number(edge, caplog):

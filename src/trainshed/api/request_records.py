@@ -61,9 +61,15 @@ def is_sampled(answered: AnsweredRequest) -> bool:
         return False
     if (parent := answered.trace.parent) is not None:
         return parent.is_sampled
-    is_change = answered.verb not in _READS and answered.api != "storage_v1"
+    is_change = _verb_of(answered) not in _READS and answered.api != "storage_v1"
     is_error = answered.status >= _FIRST_SERVER_ERROR
     return is_change or is_error or answered.trace.trace_id % _ONE_OF == 0
+
+
+def _verb_of(answered: AnsweredRequest) -> str:
+    """Return the HTTP verb of a request; of a gRPC call, that of the same method over HTTP."""
+    method = answered.context.method if answered.context else None
+    return method.verb if method else answered.verb
 
 
 def make_spans(answered: AnsweredRequest, *, with_parts: bool = True) -> Sequence[TraceSpan]:
