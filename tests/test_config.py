@@ -198,6 +198,26 @@ def test_the_flag_for_the_form_of_the_log_beats_the_file(load):
         load('[log]\nformat = "xml"')
 
 
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:9464", ("127.0.0.1", 9464)),
+        ("[::1]:9464", ("::1", 9464)),
+        ("prometheus.internal:1", ("prometheus.internal", 1)),
+    ],
+)
+def test_the_address_of_metrics_is_a_host_and_a_port(load, text, address):
+    assert load(f'[metrics]\nlisten = "{text}"').metrics.listen == address
+
+
+@pytest.mark.parametrize(
+    "text", ["9464", ":9464", "127.0.0.1", "127.0.0.1:0", "h:65536", "h:x", ""]
+)
+def test_an_address_without_a_host_or_a_port_is_refused(load, text):
+    with pytest.raises(UsageFault, match=r"metrics\.listen must be HOST:PORT, such as"):
+        load(f'[metrics]\nlisten = "{text}"')
+
+
 def test_the_data_directory_of_the_flag_is_where_the_file_is_looked_for(load, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other/config.toml").write_text("[server]\nport = 7")
