@@ -113,6 +113,7 @@ ALLOWED: Final = {
         "engines/local/devices/*",
         "engines/network/*",
         "engines/processes/*",
+        "service/telemetry/process.py::*",
         "engines/supervise/kernel/cgroups.py::_Maker._make",
         "engines/supervise/helpers/fork_server.py::_become",
         "engines/supervise/leftovers.py::list_marked",
