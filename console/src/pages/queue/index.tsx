@@ -53,7 +53,7 @@ function ProjectQueue({ project, filter, opened }: ProjectQueueProps) {
     active.value = row.uid;
     setQuery({ why: opened === row.uid ? null : row.uid });
   };
-  const progress = useProgress(project);
+  const progress = useProgress(project, PROGRESS_MS);
   useQueueKeys(model, selection, active, explain);
   return (
     <main id="main" class="fill queue" tabIndex={-1}>
@@ -68,6 +68,9 @@ function ProjectQueue({ project, filter, opened }: ProjectQueueProps) {
     </main>
   );
 }
+
+/** The server reads samples of up to 1,000 jobs for it: the rows come first. */
+const PROGRESS_MS = 1500;
 
 interface RowsProps {
   model: QueueModel;
