@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.builders import add, go, place
+from store.builders import add, add_study, advance, go, new_trials, place
 from trainshed.model.status import JobState
 from trainshed.service.traces.job_traces import JobTraces
 from trainshed.store.records.steps import NewEvent
@@ -122,3 +122,15 @@ def test_the_root_describes_the_job(store):
     assert root.attributes["trainshed.job.project"] == record.job.project
     assert root.attributes["trainshed.job.uid"] == str(record.uid)
     assert root.attributes["trainshed.job.state"] == "FAILED"
+
+
+def test_the_trace_of_a_trial_links_to_the_trace_of_its_study(store):
+    server = traces(store)
+    server.next_spans()
+    study = add_study(store).uid
+    [trial] = advance(store, study, new_trials=new_trials(1))
+    happen(store, trial.job_uid, "SUCCEEDED")
+    happen(store, study, "STUDY_ENDED")
+    by_name = {span.name: span for span in server.next_spans()}
+    [link] = by_name["job"].links
+    assert (link.trace_id, link.span_id) == (by_name["study"].trace_id, by_name["study"].span_id)

@@ -17,7 +17,7 @@ from trainshed.store.bulk import given
 from trainshed.store.database import Database
 from trainshed.store.records.steps import StoredEvent
 from trainshed.store.story import stored_event
-from trainshed.store.tables import EVENTS, MARKS
+from trainshed.store.tables import EVENTS, MARKS, TRIALS
 from trainshed.store.writer import Transaction
 
 #: The name of the mark: the ``seq`` of the last event whose spans were sent.
@@ -59,6 +59,7 @@ EVENTS_OF_JOBS = (
     .order_by(EVENTS.c.seq)
     .limit(bindparam("most"))
 )
+STUDIES_OF_JOBS = select(TRIALS.c.job_uid, TRIALS.c.uid).where(TRIALS.c.job_uid == _WANTED.c.uid)
 
 Events = Sequence[StoredEvent]
 
@@ -116,6 +117,11 @@ class StoredJobTraces:
         for row in self._db.rows(EVENTS_OF_JOBS, wanted=wanted, most=limit):
             events[row.uid].append(stored_event(row))
         return events
+
+    def studies_of(self, uids: Collection[int]) -> Mapping[int, int]:
+        """Return the uid of the study of each of these jobs that is a trial's."""
+        wanted = json.dumps([[uid] for uid in uids])
+        return {row.job_uid: row.uid for row in self._db.rows(STUDIES_OF_JOBS, wanted=wanted)}
 
     def move_trace_mark(self, before: int, after: int) -> bool:
         """Set the mark, if it is still ``before``; return whether it was."""

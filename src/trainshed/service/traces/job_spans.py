@@ -59,6 +59,8 @@ class TracedJob:
     installation: int
     uid: int
     is_study: bool = False
+    study_uid: int | None = None
+    """The study of a trial's job."""
     attributes: Attributes = field(default_factory=dict)
 
 
@@ -201,7 +203,7 @@ class _JobLife:
                 "trainshed.job.restarts": self._restarts,
                 **({"error.type": event.kind} if event.kind == "FAILED" else {}),
             },
-            links=_creation_links(began),
+            links=(*_creation_links(began), *_study_links(self._job)),
             error=event.message if event.kind == "FAILED" else "",
         )
 
@@ -256,3 +258,11 @@ def _creation_links(accepted: StoredEvent) -> Sequence[SpanLink]:
         return ()
     parent = parse_traceparent(trace)
     return () if parent is None else (SpanLink(parent.trace_id, parent.span_id),)
+
+
+def _study_links(job: TracedJob) -> Sequence[SpanLink]:
+    """Return the link to the root of a trial's study."""
+    if job.study_uid is None:
+        return ()
+    trace_id = job_trace_id(job.installation, job.study_uid)
+    return (SpanLink(trace_id, job_span_id(job.installation, job.study_uid, "job")),)

@@ -86,16 +86,18 @@ class JobTraces:
             return
         records = self.store.jobs_by_uid(phases.uids)
         events = self.store.events_of_jobs(records.keys(), limit=_EVENTS_MAX)
+        studies = self.store.studies_of(records.keys())
         for uid, record in records.items():
-            for ended in job_spans(self._describe(record), events[uid]):
+            for ended in job_spans(self._describe(record, studies.get(uid)), events[uid]):
                 if phases.after < ended.seq <= phases.until:
                     yield ended.span
 
-    def _describe(self, record: JobRecord) -> TracedJob:
+    def _describe(self, record: JobRecord, study_uid: int | None) -> TracedJob:
         return TracedJob(
             installation=self.store.installation_number(),
             uid=record.uid,
             is_study=record.job.spec.is_study,
+            study_uid=study_uid,
             attributes=_attributes(record),
         )
 
