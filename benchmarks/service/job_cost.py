@@ -24,7 +24,7 @@ from benchmarks.service.servers import Server, local
 CLIENTS = 4
 WAIT_S_MAX = 300.0
 POLL_S = 0.1
-SUCCEEDED = "trainshed_jobs{"
+SUCCEEDED = "trainshed_jobs_finished_total{"
 SUPERVISOR_MS_MAX, SERVER_MS_MAX, JOBS_PER_S_MIN = 60.0, 10.0, 20.0
 
 
