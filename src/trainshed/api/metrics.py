@@ -30,7 +30,7 @@ JOBS_PATH: Final = "/metrics/jobs"
 _TEXT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _OPEN_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _OPEN: Final = "application/openmetrics-text"
-#: The level at which zlib is fast; the page is some 60 kB, and 6 kB then.
+#: The level at which zlib is fast; the page is some 20 kB, and 4 kB then.
 _GZIP_LEVEL: Final = 1
 _FAMILIES_MAX: Final = 30
 
