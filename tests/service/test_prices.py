@@ -48,6 +48,8 @@ def test_a_changed_file_is_read_again(file, caplog):
         (GOOD.replace('currency = "EUR"\n', ""), "currency is missing"),
         ('currency = "EUR"\n', "[[machine]] is missing"),
         ("currency =", "is not valid TOML"),
+        (GOOD.replace("2.0", "1" * 5000), "is not valid TOML: a number has too many digits"),
+        (GOOD.replace("EUR", "E" * 17), "currency must be a name such as USD or EUR, got 'E),
         (b"\xff", "byte 0 is not UTF-8 text"),
         (b"#" * (2 << 20), "must have at most"),
         (None, "cannot be read: No such file"),
@@ -74,3 +76,9 @@ def test_a_wrong_file_is_named_and_the_old_prices_stay(file, caplog, text, reaso
     file.unlink(missing_ok=True)
     file.write_text(GOOD.replace("2.0", "5"))
     assert hourly(prices) == (5.0, "EUR")
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "/dev/null/prices.toml"])
+def test_a_path_of_no_file_is_a_wrong_setting(tmp_path, name):
+    with pytest.raises(UsageFault, match=r"prices\.file .* cannot be read: "):
+        open_prices(tmp_path / name)

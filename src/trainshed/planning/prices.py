@@ -28,6 +28,7 @@ _BOUGHT: Final = frozenset({"bought_for", "years"})
 _COLUMNS: Final = _PER_HOUR | _ENERGY | _BOUGHT | {"spot_per_hour", "use"}
 #: The limits of a price in any currency, and of other numbers in a row.
 _LEAST, _MOST = 1e-9, 1e12
+_CURRENCY_CHARS_MAX: Final = 16
 _DAY_LENGTH: Final = len("2026-11-01")
 _FORM: Final = "per_hour, or watts with per_kwh and bought_for with years"
 
@@ -177,6 +178,8 @@ def own_prices(text: str, source: str) -> OwnPrices:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageFault(f"{source} is not valid TOML: {error}") from None
+    except ValueError:  # the limit of Python for whole numbers
+        raise UsageFault(f"{source} is not valid TOML: a number has too many digits") from None
     _only(document, {"currency", "date", "machine"}, source)
     currency = _currency(document, source)
     rows = document.get("machine")
@@ -196,9 +199,10 @@ def _currency(document: Mapping[str, Any], source: str) -> str:
     currency, accepted = document.get("currency"), "a name such as USD or EUR"
     if currency is None:
         raise UsageFault(f"{source}: currency is missing; it must be {accepted}")
-    if not isinstance(currency, str) or not currency.isalpha():
+    is_name = isinstance(currency, str) and currency.isalpha()
+    if not is_name or len(currency) > _CURRENCY_CHARS_MAX:
         raise UsageFault(f"{source}: currency must be {accepted}, got {currency!r}")
-    return currency
+    return str(currency)
 
 
 def _day(value: Any, source: str) -> str:

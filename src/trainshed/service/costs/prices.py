@@ -40,9 +40,9 @@ def open_prices(file: Path | None) -> PriceSource:
 
 
 def _read_own(file: Path) -> OwnPrices:
-    if file.exists() and not file.is_file():
-        raise UsageFault(f"prices.file must be a file, got {file}")
     try:
+        if file.exists() and not file.is_file():
+            raise UsageFault(f"prices.file must be a file, got {file}")
         with file.open("rb") as opened:
             data = opened.read(_BYTES_MAX + 1)
         text = data.decode()
@@ -50,6 +50,8 @@ def _read_own(file: Path) -> OwnPrices:
         raise UsageFault(f"prices.file {file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageFault(f"prices.file {file}: byte {error.start} is not UTF-8 text") from error
+    except ValueError as error:
+        raise UsageFault(f"prices.file {str(file)!r} cannot be read: {error}") from error
     if len(data) > _BYTES_MAX:
         raise UsageFault(f"prices.file {file} must have at most {_BYTES_MAX} bytes")
     # callers read the source, errors only the administrator
