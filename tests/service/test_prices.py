@@ -49,7 +49,7 @@ def test_a_changed_file_is_read_again(file, caplog):
         ('currency = "EUR"\n', "[[machine]] is missing"),
         ("currency =", "is not valid TOML"),
         (GOOD.replace("2.0", "1" * 5000), "is not valid TOML: a number has too many digits"),
-        (GOOD.replace("EUR", "E" * 17), "currency must be a name such as USD or EUR, got 'E),
+        (GOOD.replace("EUR", "E" * 17), "currency must be a name such as USD or EUR, got 'E"),
         (b"\xff", "byte 0 is not UTF-8 text"),
         (b"#" * (2 << 20), "must have at most"),
         (None, "cannot be read: No such file"),
