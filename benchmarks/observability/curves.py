@@ -1,8 +1,8 @@
 """Measures how fast a server answers with the curves of a day, for the pages of a job.
 
-A job that has ended gets the samples of a day of 8 GPUs and 2 replicas, each with 20 values given
-to ``progress``; and event files with 40 curves of a point every 10 s, which a server reads in
-several calls.  The times are those of a client, from the request to the last byte.
+One job has the samples of a day of 8 GPUs and 2 replicas; one has 2 replicas, each with 20 values
+given to ``progress``; and one has event files with 40 curves of a point every 10 s, which a server
+reads in several calls.  The times are those of a client, from the request to the last byte.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import random
 import struct
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,21 +35,23 @@ _CRC: Final = struct.Struct("<I")
 
 
 def measure(args: argparse.Namespace) -> Report:
-    """Measure a server with two jobs that have ended: one has samples, the other event files."""
-    now_s = time.time()
+    """Measure a server with three jobs that have ended."""
+    now_s, rounds = time.time(), args.rounds
     with tempfile.TemporaryDirectory() as folder, local(Path(folder)) as server:
-        job, attempt = _run_job(server, Path(folder))
-        _write_usage(attempt / "usage.jsonl", args.minutes, now_s)
-        goals = [
-            _judge(server, "use of 8 GPUs and 2 replicas", f"{job}/usage?{_POINTS}", args.rounds),
-            _judge(server, "40 curves given to progress", f"{job}/scalars?{_POINTS}", args.rounds),
-        ]
+        goals: list[Goal] = []
+        for what, route, line in (
+            ("use of 8 GPUs and 2 replicas", "usage", _line_of_gpus),
+            ("40 curves given to progress", "scalars", _line_of_values),
+        ):
+            job, attempt = _run_job(server, Path(folder))
+            lines = [line(minute, now_s) for minute in range(-args.minutes, 0)]
+            _write_usage(attempt / "usage.jsonl", lines)
+            goals += _judge(server, f"{what}, a day", f"{job}/{route}?{_POINTS}", rounds)
         job, attempt = _run_job(server, Path(folder))
         (attempt / "usage.jsonl").unlink(missing_ok=True)
         _write_events(attempt / "work" / "runs", args.minutes * 6, now_s)
-        return Report(
-            goals=[*goals, *_judge_events(server, f"{job}/scalars?{_POINTS}", args.rounds)]
-        )
+        goals += _judge_events(server, f"{job}/scalars?{_POINTS}", rounds)
+        return Report(goals=goals)
 
 
 def _run_job(server: Server, folder: Path) -> tuple[str, Path]:
@@ -60,12 +62,12 @@ def _run_job(server: Server, folder: Path) -> tuple[str, Path]:
         return path, folder / "jobs" / client.call("GET", path)["uid"] / "1"
 
 
-def _judge(server: Server, what: str, path: str, rounds: int) -> Goal:
-    """Time the answer; the fastest of some rounds counts."""
-    answers = [_time(server, path) for _ in range(rounds)]
-    times = [seconds for seconds, _ in answers]
-    note = f"{_describe(answers[-1][1])}; the slowest {max(times):.2f} s"
-    return at_most(f"{what}, a day", min(times), ANSWER_S_MAX, "s", note)
+def _judge(server: Server, what: str, path: str, rounds: int) -> Iterator[Goal]:
+    """Time the first answer and the next ones, of which the fastest counts."""
+    first_s, answer = _time(server, path)
+    yield at_most(f"{what}: first answer", first_s, ANSWER_S_MAX, "s", _describe(answer))
+    next_s = min(_time(server, path)[0] for _ in range(rounds))
+    yield at_most(f"{what}: next answer", next_s, ANSWER_S_MAX, "s")
 
 
 def _describe(answer: Mapping[str, Any]) -> str:
@@ -102,26 +104,34 @@ def _time(server: Server, path: str) -> tuple[float, Mapping[str, Any]]:
     return time.monotonic() - began, json.loads(answer)
 
 
-def _write_usage(file: Path, minutes: int, now_s: float) -> None:
+def _write_usage(file: Path, lines: Sequence[UsageLine]) -> None:
     """Write a line a minute, as a supervisor does."""
-    lines: list[bytes] = []
-    for minute in range(minutes):
-        at_s = now_s - 60.0 * (minutes - minute)
-        replicas = {task: _replica_usage(minute) for task in _TASKS}
-        gpus = {f"GPU-{number:032x}": _gpu_usage() for number in range(_GPUS)}
-        lines += encode_lines(UsageLine(at_s, 60.0, replicas, gpus))
-    file.write_bytes(b"\n".join(lines) + b"\n")
+    encoded = [data for line in lines for data in encode_lines(line)]
+    file.write_bytes(b"\n".join(encoded) + b"\n")
 
 
-def _replica_usage(minute: int) -> ReplicaUsage:
-    values = {f"value/{number}": _spread(3.0) for number in range(_TAGS // len(_TASKS))}
+def _line_of_gpus(minute: int, now_s: float) -> UsageLine:
+    replicas = {task: _replica_usage(minute, {}) for task in _TASKS}
+    gpus = {f"GPU-{number:032x}": _gpu_usage() for number in range(_GPUS)}
+    return UsageLine(now_s + 60.0 * minute, 60.0, replicas, gpus)
+
+
+def _line_of_values(minute: int, now_s: float) -> UsageLine:
+    names = [f"value/{number}" for number in range(_TAGS // len(_TASKS))]
+    replicas = {
+        task: _replica_usage(minute, {name: _spread(3.0) for name in names}) for task in _TASKS
+    }
+    return UsageLine(now_s + 60.0 * minute, 60.0, replicas, {})
+
+
+def _replica_usage(minute: int, values: Mapping[str, Spread]) -> ReplicaUsage:
     return ReplicaUsage(
         cpu=_spread(8.0),
         memory=_spread(1e10),
         read=_spread(1e6),
         written=_spread(1e6),
         processes=_spread(9.0),
-        step=(minute * 20, minute * 20 + 19),
+        step=(minute * 20 + 30_000, minute * 20 + 30_019),
         total=30_000,
         values=values,
     )
