@@ -13,7 +13,16 @@ pytestmark = pytest.mark.slow
 
 OF_PROJECTS = [(verb, path) for verb, path in NATIVE if "{project}" in path]
 #: Routes of the caller itself, and of all that it may see.
-OF_CALLERS = ("nodes", "projects", "usage", "stream", "signin", "signin:code", "downloads")
+OF_CALLERS = (
+    "nodes",
+    "alerts",
+    "projects",
+    "usage",
+    "stream",
+    "signin",
+    "signin:code",
+    "downloads",
+)
 FOR_ALL = tuple(f"/trainshed/v1/{name}" for name in OF_CALLERS)
 #: Signing in needs no token, and signing out forgets only the browser's own sign-in.
 FOR_STRANGERS = "/trainshed/v1/signin"
@@ -21,6 +30,8 @@ CLOSED = [pair for pair in NATIVE if pair[1] != FOR_STRANGERS]
 #: What a route needs before it looks for its job.
 QUERIES = {"logs:search": "?q=step"}
 DOCUMENTS = {":label": {"labels": {"team": "vision"}}}
+#: Routes that viewers of all projects may read.
+FOR_OVERSEERS = ("/trainshed/v1/metrics", "/trainshed/v1/metrics/jobs")
 ADMINISTRATION = [pair for pair in NATIVE if pair not in OF_PROJECTS and pair[1] not in FOR_ALL]
 STORAGE = list(storage_paths())
 OF_BUCKETS = [(verb, path) for verb, path in STORAGE if "{bucket}" in path]
@@ -67,7 +78,8 @@ NAMES = {
 @pytest.mark.parametrize(("verb", "path"), ADMINISTRATION)
 def test_only_administrators_of_everything_administer(world, verb, path):
     document = {} if verb == "POST" else None
-    for token in ("alpha", "bravo-admin", "bravo-viewer", "any-submitter"):
+    of_all = () if path in FOR_OVERSEERS else ("any-submitter",)
+    for token in ("alpha", "bravo-admin", "bravo-viewer", *of_all):
         names = NAMES
         status, text = world.call(verb, filled(path, names), token, document)
         assert status == 403, text
