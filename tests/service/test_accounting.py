@@ -26,6 +26,7 @@ from trainshed.service.goodput.facts import goodput_facts
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store, open_store
 from trainshed.store.records.steps import NewEvent
+from trainshed.store.records.usage import ChangedSeats
 from trainshed.testing.fake_engine import FakeEngine
 
 T4 = "NVIDIA_TESLA_T4"
@@ -231,13 +232,16 @@ def test_a_job_that_ends_is_written_before_a_long_backlog(world):
         world.run(uid)
         world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
     runs = world.job(job_id="runs")
-    world.store.changed_jobs = lambda _limit: []  # none of them has its turn
+    others = ChangedSeats(0, old[0], is_held=True)
+    world.store.changed_jobs = lambda limit: [others] * limit  # jobs before those that end now
     world.run(runs)
     world.account()
     world.go(runs, JobState.SUCCEEDED, kinds.SUCCEEDED)
     world.now_s += REFRESH_S
     world.account()
-    assert all(row.end_ns for row in world.store.usage_rows(runs)) is True
+    rows = world.store.usage_rows(runs)
+    assert rows
+    assert all(row.end_ns for row in rows)
     assert not world.store.usage_rows(old[0])
     assert runs not in world.accounting._due_s
 

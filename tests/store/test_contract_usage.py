@@ -47,13 +47,17 @@ class TestUsage:
         add(store, job_id="waits")
         first, second = ran(store, job_id="a"), ran(store, job_id="b")
         changed = store.changed_jobs(9)
-        assert [uid for _, uid in changed] == [first, second]
-        assert [uid for _, uid in store.changed_jobs(1)] == [first]
+        assert [job.uid for job in changed] == [first, second]
+        assert [job.uid for job in store.changed_jobs(1)] == [first]
         store.write_usage(read(store, first), [row()], changed[0][0])
-        assert [uid for _, uid in store.changed_jobs(9)] == [second]
+        assert [job.uid for job in store.changed_jobs(9)] == [second]
         store.write_usage(None, (), changed[1][0])
         assert not store.changed_jobs(9)
         store.write_usage(None, (), changed[0][0])
+        runs = add(store, job_id="runs").uid
+        place(store, runs)
+        assert [(job.uid, job.is_held) for job in store.changed_jobs(9)] == [(runs, True)]
+        store.write_usage(None, (), store.changed_jobs(9)[0].mark)
         assert not store.changed_jobs(9), "an older mark, of another server, changes nothing"
 
     def test_rows_are_replaced_whole(self, store: Store, clock: HandClock) -> None:

@@ -273,11 +273,11 @@ def test_jobs_that_ran_before_are_still_to_be_accounted_for(thirteenth_url, tmp_
     uids = fill(thirteenth_url, tmp_path, clock)
     store = open_store(thirteenth_url, clock)
     running = {uids["runs"], uids["runs again"], uids["ended"]}
-    assert {uid for _, uid in store.changed_jobs(9)} == running
+    assert {job.uid for job in store.changed_jobs(9)} == running
     assert {held.uid for held in store.holding()} == running - {uids["ended"]}
     assert not store.usage_rows(uids["ended"])
     go(store, uids["runs"], JobState.SUCCEEDED)
-    assert [uid for _, uid in store.changed_jobs(9)][-1] == uids["runs"]
+    assert store.changed_jobs(9)[-1].uid == uids["runs"]
     store.close()
 
 

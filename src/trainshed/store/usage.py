@@ -17,7 +17,7 @@ from trainshed.store.bulk import add_rows, given
 from trainshed.store.database import Database
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.steps import NewEvent
-from trainshed.store.records.usage import UsageRow, UsageSum
+from trainshed.store.records.usage import ChangedSeats, UsageRow, UsageSum
 from trainshed.store.story import add_event
 from trainshed.store.tables import ATTEMPT_USAGE, GPU_DAYS, JOBS, MARKS
 from trainshed.store.writer import Transaction
@@ -45,7 +45,7 @@ _SHAPE: Final = (
 )
 _MARK: Final = select(MARKS.c.value).where(MARKS.c.name == USAGE_MARK)
 CHANGED: Final = (
-    select(JOBS.c.changed, JOBS.c.uid)
+    select(JOBS.c.changed, JOBS.c.uid, JOBS.c.held_ns)
     .where(JOBS.c.changed > bindparam("after"))
     .order_by(JOBS.c.changed)
     .limit(bindparam("most"))
@@ -91,11 +91,11 @@ class StoredUsage:
 
     _db: Database
 
-    def changed_jobs(self, limit: int) -> Sequence[tuple[int, int]]:
-        """Return (mark, uid) of jobs whose seats changed since ``write_usage``, oldest first."""
+    def changed_jobs(self, limit: int) -> Sequence[ChangedSeats]:
+        """Return the jobs whose seats changed since ``write_usage``, the oldest change first."""
         after = self._db.column(_MARK)
         rows = self._db.rows(CHANGED, after=after[0] if after else 0, most=limit)
-        return [(row.changed, row.uid) for row in rows]
+        return [ChangedSeats(row.changed, row.uid, row.held_ns is not None) for row in rows]
 
     def usage_update_ns(self, uid: int) -> int | None:
         """Return when the rows of a job were last written; None without rows."""

@@ -27,6 +27,8 @@ from trainshed.store.records.usage import UsageRow
 _AT_ONCE: Final = 25
 #: Seconds after which the rows of a job that holds machines are written again.
 REFRESH_S: Final = 300.0
+#: Seconds between two lists of the jobs that hold machines.
+LIST_S: Final = 30.0
 #: A job that ended longer ago gets no event with its goodput.
 EVENT_S_MAX: Final = 86_400.0
 #: Days for which rows are stored.
@@ -54,6 +56,8 @@ class Accounting:
     """The jobs that held machines when they were last listed."""
     _listed_s: float = field(default=float("-inf"), init=False)
     _is_refresh_first: bool = field(default=False, init=False)
+    _has_backlog: bool = field(default=False, init=False)
+    """Whether more jobs have changed than one turn could write."""
     _dropped_day: int = field(default=0, init=False)
 
     def account(self) -> None:
@@ -72,21 +76,31 @@ class Accounting:
         self._drop_old()
 
     def _write_changed(self, has_time: Callable[[], bool]) -> None:
-        for mark, uid in self.store.changed_jobs(_AT_ONCE):
+        """Write the rows of jobs that have released seats; others are written while they run."""
+        jobs = self.store.changed_jobs(_AT_ONCE)
+        self._has_backlog = len(jobs) == _AT_ONCE
+        skipped = None
+        for job in jobs:
             if not has_time():
-                return
-            self._write(uid, mark)
+                self._has_backlog = True
+                break
+            skipped = job.mark if job.is_held else None
+            if not job.is_held:
+                self._write(job.uid, job.mark)
+        if skipped is not None:
+            self.store.write_usage(None, (), skipped)
 
     def _refresh(self, has_time: Callable[[], bool]) -> None:
         """Write the rows of jobs that hold machines again, the longest unwritten first.
 
-        Those that have ended since are written once more.
+        Those that have ended since are written once more, if other jobs are before them.
         """
         now_s = self.monotonic()
-        if now_s - self._listed_s > REFRESH_S / 10:
+        if now_s - self._listed_s > LIST_S:
             self._held = {held.uid for held in self.store.holding()}
-            due_s = {uid: self._due_s.get(uid, now_s) for uid in self._held}
-            self._due_s = dict.fromkeys(self._due_s.keys() - self._held, now_s) | due_s
+            due_s = {uid: self._due_s.get(uid, now_s + LIST_S) for uid in self._held}
+            ended = self._due_s.keys() - self._held if self._has_backlog else ()
+            self._due_s = dict.fromkeys(ended, now_s) | due_s
             self._listed_s = now_s
         for uid in sorted(self._due_s, key=lambda uid: self._due_s[uid]):
             if self._due_s[uid] > now_s or not has_time():

@@ -2,6 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class ChangedSeats(NamedTuple):
+    """A job that got or released seats, or ended."""
+
+    mark: int
+    uid: int
+    is_held: bool
+    """Whether it holds seats or a claim now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
