@@ -1,5 +1,7 @@
 """The goodput of a job is in its events, whichever servers wrote them."""
 
+from dataclasses import replace
+
 import pytest
 
 from controller.world import START, World, go, nodes
@@ -80,6 +82,25 @@ def test_the_worked_example_comes_out_of_the_events_of_a_job(make_world, kills):
         "productive": 10020,
     }
     assert round(gpu_seconds(facts, 0).held_s) == 8 * 10740
+
+
+def test_a_job_ended_when_its_attempt_did_and_not_when_a_server_came_back(make_world):
+    """The server was away for a night; its machines cost nothing then."""
+
+    def play_script(_key, _plan):
+        steps = replace(FIRST, first_at=BEGIN_S + 60, last_at=BEGIN_S + 600)
+        return Script(runs_s=600, steps=steps, ended_s=BEGIN_S + 610)
+
+    world: World = make_world(script=play_script)
+    uid = world.submit()
+    go(world.controller(), 2)
+    world.clock.s = 36_000
+    go(world.controller(), 2)
+    facts = goodput_facts(world.store, world.job(uid))
+    goodput = job_goodput(facts, world.clock.s)
+    assert world.state(uid) is JobState.SUCCEEDED
+    assert (round(goodput.wall_s), round(goodput.held_s)) == (610, 610)
+    assert (round(goodput.starting_s), round(goodput.productive_s)) == (60, 550)
 
 
 def test_a_living_attempt_has_the_steps_that_its_engine_reads(make_world):

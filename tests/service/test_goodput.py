@@ -165,6 +165,7 @@ DATA = st.fixed_dictionaries(
     optional={
         "seconds": st.none() | st.floats(0, 1e6),
         "notice_s": st.none() | st.floats(0, 1e6),
+        "ended_s": st.none() | st.floats(allow_nan=True),
         STEPS_MADE: st.none() | st.fixed_dictionaries({"first_s": st.floats(0, 1e3)}),
     },
 )
@@ -187,6 +188,16 @@ def test_a_notice_of_a_cluster_stops_an_attempt_too():
     events = [event("PREPARING", 10), event("RESTARTING", 100, notice_s=30.0)]
     (attempt,) = list_attempt_times(events)
     assert (attempt.stop_s, attempt.has_failed) == (70, False)
+
+
+@pytest.mark.parametrize(
+    ("ended_s", "expected_s"), [(60.0, 60), (5.0, 100), (101.0, 100), (float("nan"), 100)]
+)
+def test_an_attempt_ends_when_it_ended_and_not_when_a_server_noted_it(ended_s, expected_s):
+    """A time before its placement, or in the future, is that of a wrong clock."""
+    events = [event("PREPARING", 10), event("RESTARTING", 100, ended_s=ended_s, notice_s=30.0)]
+    (attempt,) = list_attempt_times(events)
+    assert (attempt.ended_s, attempt.stop_s) == (expected_s, expected_s - 30)
 
 
 def test_an_attempt_that_was_never_admitted_held_nothing():

@@ -27,7 +27,7 @@ from trainshed.model.step_times import STEPS
 from trainshed.model.stopping import StopOrder
 from trainshed.placement.jobs import ChosenEngine
 from trainshed.planning.achieved import achieved
-from trainshed.planning.attempt_steps import NOTICE_S, steps_made
+from trainshed.planning.attempt_steps import ENDED_S, NOTICE_S, steps_made
 from trainshed.planning.steps_achieved import steps_achieved
 from trainshed.store.records.jobs import Active
 from trainshed.store.records.steps import NewEvent
@@ -112,15 +112,16 @@ def of(
 
 
 def _add_steps(last: NewEvent, observation: Observation | None) -> NewEvent:
-    """Add the steps and the notice of an attempt, lost or not, to its last event."""
+    """Add the steps, the notice and the end of an attempt, lost or not, to its last event."""
     if observation is None:
         return last
     made = steps_made(observation.steps)
     exits = observation.outcome.replicas if observation.outcome else ()
     notices = (ended.notice_s for ended in exits if ended.role is Role.PRIMARY)
     notice_s = next(notices, None)
-    notice = {} if notice_s is None else {NOTICE_S: notice_s}
-    return replace(last, data={**last.data, **(made.data if made else {}), **notice})
+    times = {NOTICE_S: notice_s, ENDED_S: observation.ended_s}
+    known_times = {name: value for name, value in times.items() if value is not None}
+    return replace(last, data={**last.data, **(made.data if made else {}), **known_times})
 
 
 def _attempt_ended(

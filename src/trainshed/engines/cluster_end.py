@@ -66,5 +66,5 @@ def compose_end(
     if end.never:
         outcome = Outcome(exit_code=1, message=end.fault)
         return observe.compose_ended(key, records, outcome, end.fault)
-    lost = observe.compose_lost(key, records, end.fault, observe.ran_s(folder))
+    lost = observe.compose_lost(key, records, end.fault, folder)
     return lost._replace(loss=end.loss)

@@ -150,6 +150,9 @@ class Observation(NamedTuple):
     """A remark on the nodes of its replicas, as the end of a sentence."""
     since_s: float | None = None
     """The time of the observation, in seconds since 1970; None: now."""
+    ended_s: float | None = None
+    """When the attempt ended, in seconds since 1970 by its own clock; None: unknown, or just now.
+    It may have ended long ago, while no server ran.  Set in phase ENDED or LOST."""
 
 
 class MetricsPlan(NamedTuple):

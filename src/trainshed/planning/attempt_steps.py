@@ -14,6 +14,8 @@ from trainshed.planning.goodput import AttemptTimes
 
 #: The key of the steps in the data of an attempt's last event.
 STEPS_MADE: Final = "steps_made"
+#: The key of the time when the attempt ended, which can be long before its event; else absent.
+ENDED_S: Final = "ended_s"
 #: The key of the seconds from the notice of the primary to its end; absent without a notice.
 NOTICE_S: Final = "notice_s"
 

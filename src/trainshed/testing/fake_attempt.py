@@ -56,6 +56,8 @@ class Script:
     """The report of the workers' exchanges, after the end."""
     steps: StepTimes | None = None
     """The report of the primary's steps, after the end."""
+    ended_s: float | None = None
+    """When the attempt ended, by its own clock (``model.attempt.Observation``)."""
     search_note: str = ""
     """The note on the search for reports (``model.attempt.Measured``)."""
 
@@ -136,6 +138,7 @@ class FakeAttempt:
             loss=loss,
             reduction=self.script.reduction,
             steps=self.script.steps,
+            ended_s=self.script.ended_s,
         )
         return self.ended
 
@@ -201,6 +204,7 @@ class FakeAttempt:
             outcome=outcome,
             reduction=self.script.reduction,
             steps=self.script.steps,
+            ended_s=self.script.ended_s,
         )
         return self.ended
 

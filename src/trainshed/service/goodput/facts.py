@@ -9,7 +9,7 @@ from typing import Final
 
 from trainshed.model import event_kinds as kinds
 from trainshed.model.attempt import AttemptKey
-from trainshed.planning.attempt_steps import NOTICE_S, StepsMade, read_steps_made
+from trainshed.planning.attempt_steps import ENDED_S, NOTICE_S, StepsMade, read_steps_made
 from trainshed.planning.goodput import AttemptTimes, JobTimes
 from trainshed.service.costs.held_gpus import count_held_gpus
 from trainshed.store.opening import Store
@@ -34,16 +34,27 @@ def goodput_facts(
     demand = store.demand(record.uid)
     gpus = count_held_gpus(store, record.uid, demand)
     vcpus = float(sum(group.count * group.each.vcpus for group in demand.groups))
+    events = [*_read_events(store, record.uid)]
     attempts = [
         replace(_add_steps(attempt, record, read_steps), gpus=gpus, vcpus=vcpus)
-        for attempt in list_attempt_times(_read_events(store, record.uid))
+        for attempt in list_attempt_times(events)
     ]
     status = record.job.status
     return JobTimes(
         accepted_s=_seconds(status.create_time) or 0.0,
-        ended_s=_seconds(status.end_time),
+        ended_s=_job_ended_s(events, attempts, _seconds(status.end_time)),
         attempts=tuple(attempts),
     )
+
+
+def _job_ended_s(
+    events: Sequence[StoredEvent], attempts: Sequence[AttemptTimes], noted_s: float | None
+) -> float | None:
+    """Return when a job ended: with its last attempt, or at ``noted_s`` if it waited."""
+    end = next((event for event in reversed(events) if event.kind in kinds.ENDS), None)
+    if noted_s is None or end is None or not attempts:
+        return noted_s
+    return min(noted_s, _ended_s(end, attempts[-1].placed_s))
 
 
 def _add_steps(attempt: AttemptTimes, record: JobRecord, read_steps: ReadSteps) -> AttemptTimes:
@@ -69,12 +80,13 @@ def _attempt_times(number: int, events: Sequence[StoredEvent]) -> AttemptTimes |
     if placed_s is None:
         return None
     end = next((event for event in events if event.kind in kinds.ENDS), None)
-    stop_s = _stop_s(events, end)
+    ended_s = _ended_s(end, placed_s) if end else None
+    stop_s = _stop_s(events, end, ended_s)
     attempt = AttemptTimes(
         attempt=number,
         placed_s=placed_s,
         running_s=_first(events, {kinds.RUNNING}),
-        ended_s=_stamp(end) if end else None,
+        ended_s=ended_s,
         stop_s=stop_s,
         hangs=tuple(_list_hangs(events)),
         has_failed=end is not None and end.kind in kinds.FAILS and stop_s is None,
@@ -83,12 +95,25 @@ def _attempt_times(number: int, events: Sequence[StoredEvent]) -> AttemptTimes |
     return attempt if made is None else made.add_to(attempt)
 
 
-def _stop_s(events: Sequence[StoredEvent], end: StoredEvent | None) -> float | None:
+def _ended_s(end: StoredEvent, placed_s: float) -> float:
+    """Return when an attempt ended, from its last event: the event is later if no server ran.
+
+    A time outside of the attempt, by a wrong clock, does not count.
+    """
+    ended_s, noted_s = end.data.get(ENDED_S), _stamp(end)
+    if isinstance(ended_s, int | float) and placed_s <= ended_s <= noted_s:
+        return float(ended_s)
+    return noted_s
+
+
+def _stop_s(
+    events: Sequence[StoredEvent], end: StoredEvent | None, ended_s: float | None
+) -> float | None:
     """Return when an attempt got its notice, from the server or a cluster; None without one."""
     stop_s = _first(events, kinds.STOPS)
     notice_s = end.data.get(NOTICE_S) if end else None
-    if stop_s is None and end is not None and isinstance(notice_s, int | float):
-        return _stamp(end) - notice_s
+    if stop_s is None and ended_s is not None and isinstance(notice_s, int | float):
+        return ended_s - notice_s
     return stop_s
 
 

@@ -215,7 +215,7 @@ class TrackedAttempt:
                 self.key, self.records, decided_outcome(self.records.decided)
             )
         why = self._read_last_words("its supervisor was killed")
-        return observe.compose_lost(self.key, self.records, why, observe.ran_s(self.folder))
+        return observe.compose_lost(self.key, self.records, why, self.folder)
 
     def _kill(self) -> None:
         supervisor = fencing.find_suspended(self.folder, self.records.began)

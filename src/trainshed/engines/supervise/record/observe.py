@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -42,6 +43,8 @@ class AttemptRecords:
     hung: dict[str, Hang] = field(default_factory=dict)
     """Replicas that hang now, by task name."""
     offset: int = 0
+    changed_s: float = field(default=0.0, compare=False)
+    """When the newest record was written, in seconds since 1970."""
 
     def read(self, path: str) -> None:
         """Read the records since the last call; none if there is no file.  Raises OSError."""
@@ -50,6 +53,7 @@ class AttemptRecords:
                 pass
 
     def _has_more(self, file_stat: os.stat_result) -> bool:
+        self.changed_s = file_stat.st_mtime
         return not stat.S_ISREG(file_stat.st_mode) or file_stat.st_size > self.offset
 
     def _read(self, path: str) -> bool:
@@ -79,6 +83,9 @@ def decided_outcome(decided: Decided) -> Outcome:
 
 _LAST_WORDS_LENGTH: Final = 2000
 _FILES_MAX: Final = 1000
+#: The longest time between two samples of a living attempt, with some to spare: a large gang of
+#: replicas has a sample in some minutes.
+_SILENT_S_MAX: Final = 900.0
 
 
 def compose_observation(key: AttemptKey, records: AttemptRecords) -> Observation:
@@ -99,16 +106,32 @@ def compose_ended(
     key: AttemptKey, records: AttemptRecords, outcome: Outcome, fault: str | None = None
 ) -> Observation:
     """Compose the observation of an attempt without living processes, with its outcome."""
-    names = _task_names(records)
-    return Observation(key=key, phase=Phase.ENDED, outcome=outcome, fault=fault, task_names=names)
+    has_record = records.ended is not None or records.decided is not None
+    return Observation(
+        key=key,
+        phase=Phase.ENDED,
+        outcome=outcome,
+        fault=fault,
+        task_names=_task_names(records),
+        ended_s=records.changed_s if has_record else None,
+    )
 
 
 def compose_lost(
-    key: AttemptKey, records: AttemptRecords, fault: str, ran_s: float | None = None
+    key: AttemptKey, records: AttemptRecords, fault: str, folder: AttemptFolder | None = None
 ) -> Observation:
-    """Compose the observation of an attempt without living processes and without an outcome."""
-    names = _task_names(records)
-    return Observation(key=key, phase=Phase.LOST, fault=fault, task_names=names, ran_s=ran_s)
+    """Compose the observation of an attempt without living processes and without an outcome.
+
+    ``folder`` has the files that show for how long it ran.
+    """
+    return Observation(
+        key=key,
+        phase=Phase.LOST,
+        fault=fault,
+        task_names=_task_names(records),
+        ran_s=ran_s(folder) if folder else None,
+        ended_s=lost_s(folder, time.time()) if folder else None,
+    )
 
 
 def _compose_loss(key: AttemptKey, records: AttemptRecords, fault: str) -> Observation:
@@ -125,15 +148,34 @@ def ran_s(folder: AttemptFolder) -> float | None:
     for example in a power cut.
     """
     try:
-        began_s = os.lstat(folder.plan).st_mtime
-        with Beneath(folder.path) as tree:
-            return max(tree.stat(name).st_mtime for name in _list_files(folder, tree)) - began_s
+        return _newest_s(folder) - os.lstat(folder.plan).st_mtime
     except OSError:
         return None
 
 
+def lost_s(folder: AttemptFolder, now_s: float) -> float | None:
+    """Return when an attempt was lost, in seconds since 1970; None: just now, or unknown.
+
+    Without samples of usage it is unknown, because a program may be silent for hours.
+    """
+    try:
+        newest_s = _newest_s(folder)
+    except OSError:
+        return None
+    is_measured = os.path.lexists(folder.usage)
+    return newest_s if is_measured and now_s - newest_s > _SILENT_S_MAX else None
+
+
+def _newest_s(folder: AttemptFolder) -> float:
+    """Return when the newest file of an attempt was written.  Raises OSError."""
+    with Beneath(folder.path) as tree:
+        return max(tree.stat(name).st_mtime for name in _list_files(folder, tree))
+
+
 def _list_files(folder: AttemptFolder, tree: Beneath) -> Iterator[str]:
     yield folder.records.rpartition("/")[2]
+    if os.path.lexists(folder.usage):
+        yield folder.usage.rpartition("/")[2]
     for path in (folder.log, folder.shared):
         name = path.rpartition("/")[2]
         with suppress(OSError):
