@@ -1,5 +1,6 @@
 """The pages of metrics over HTTP: to whom, in which format, and that answers are counted."""
 
+import asyncio
 import gzip
 import json
 import socket
@@ -18,6 +19,7 @@ from trainshed.api.connections import Connections, limits_of
 from trainshed.api.http_server import HttpServer, OtherApp
 from trainshed.api.measured import api_of, count_refusal
 from trainshed.api.metrics import MetricsPages, open_metrics_app
+from trainshed.api.threads import THREADS, THREADS_MAX
 from trainshed.config.settings import MetricsSettings
 from trainshed.model.access import AccessRole
 from trainshed.model.faults import Violation
@@ -25,8 +27,10 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth import tokens
 from trainshed.service.telemetry.families import FAMILIES
 from trainshed.service.telemetry.job_families import JOB_FAMILIES
+from trainshed.store.base import StoreFault
 
 JOB = {"displayName": "census", "jobSpec": {"workerPoolSpecs": []}}
+HOST = "127.0.0.1"
 OF = "/v1/projects/demo/locations/us-central1/customJobs"
 
 
@@ -185,6 +189,43 @@ def test_without_a_token_no_web_page_can_read_the_pages():
             assert edge.get("/metrics", headers={"Host": host}).status_code == status
         assert edge.post("/metrics", headers={"Host": "localhost"}).status_code == 405
         assert edge.get("/v1/projects", headers={"Host": "localhost"}).status_code == 404
+
+
+def test_metrics_are_answered_while_all_other_calls_wait_for_a_database_that_hangs():
+    answers = threading.Event()
+    pages = MetricsPages(lambda _: "trainshed_store_up 0.0\n")
+
+    async def scrape():
+        calls = [asyncio.ensure_future(THREADS.run(answers.wait)) for _ in range(THREADS_MAX)]
+        app = open_metrics_app(pages, HOST)
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}") as prometheus:
+            page = await asyncio.wait_for(prometheus.get("/metrics"), WAIT_S_MAX)
+        answers.set()
+        await asyncio.gather(*calls)
+        return page.text
+
+    try:
+        assert asyncio.run(scrape()) == "trainshed_store_up 0.0\n"
+    finally:
+        answers.set()
+
+
+def test_while_the_database_is_away_the_page_needs_the_address_without_a_token(
+    server, overseer, monkeypatch
+):
+    """A token cannot be checked then."""
+
+    def fail(*_, **__):
+        raise StoreFault("the database is away")
+
+    monkeypatch.setattr("trainshed.service.telemetry.server_page.FRESH_S", 0.0)
+    monkeypatch.setattr("trainshed.store.database.Database.read", fail)
+    monkeypatch.setattr("trainshed.service.auth.access.REMEMBERED_S", -1.0)
+    with client(server.http) as edge, client(open_metrics_app(server.metrics, HOST)) as open_edge:
+        assert edge.get("/metrics", headers=overseer).status_code == 503
+        page = open_edge.get("/metrics", headers={"Host": HOST})
+    assert samples(page.text)["trainshed_store_up",] == 0
 
 
 def test_another_socket_serves_its_own_application_alone():

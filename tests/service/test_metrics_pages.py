@@ -23,7 +23,7 @@ from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobError, JobState
 from trainshed.service.figures.answers import ProgressRow
 from trainshed.service.telemetry import counters as counting
-from trainshed.service.telemetry import families, server_page
+from trainshed.service.telemetry import families, job_page, server_page
 from trainshed.service.telemetry.counters import Counters
 from trainshed.service.telemetry.families import FAMILIES
 from trainshed.service.telemetry.family import Distribution, Family, FamilyKind
@@ -397,3 +397,24 @@ def test_a_page_of_jobs_without_a_database_asks_to_try_again():
     page = JobsPage(SimpleNamespace(newest_open=fail), 10)
     with pytest.raises(Refusal, match="try again in a moment"):
         page.text([], is_open=False)
+
+
+def test_a_database_that_hangs_delays_one_page_of_jobs_only(monkeypatch):
+    answers = threading.Event()
+    monkeypatch.setattr(job_page, "READ_S_MAX", 0.05)
+    page = JobsPage(SimpleNamespace(newest_open=lambda **_: answers.wait() and ()), 10)
+    for _ in range(2):
+        with pytest.raises(Refusal, match="try again in a moment"):
+            page.text([], is_open=False)
+        monkeypatch.setattr(job_page, "READ_S_MAX", 600.0)
+    answers.set()
+    deadline_s = time.monotonic() + 60
+    while "trainshed_job_info" not in text_or_refusal(page):
+        assert time.monotonic() < deadline_s, "the page is not back"
+
+
+def text_or_refusal(page):
+    try:
+        return page.text([], is_open=False)
+    except Refusal as refusal:
+        return str(refusal)

@@ -21,7 +21,7 @@ from trainshed.api.documents import refusal_response
 from trainshed.api.guards import check_host
 from trainshed.api.incoming import request_context
 from trainshed.api.rest import admit
-from trainshed.api.threads import THREADS
+from trainshed.api.threads import METRICS_THREADS
 from trainshed.model.access import AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
 
@@ -118,7 +118,7 @@ async def _send(read: Callable[[bool], str], request: Request) -> Response:
     is_open = _OPEN in request.headers.get("accept", "")
     packs = accepts_gzip(request.headers.get("accept-encoding", ""))
     try:
-        body = await THREADS.run(_encode, read, is_open, packs)
+        body = await METRICS_THREADS.run(_encode, read, is_open, packs)
     except Refusal as refusal:
         return refusal_response(refusal)
     headers = {"Vary": "Accept, Accept-Encoding", "Cache-Control": "no-store"}

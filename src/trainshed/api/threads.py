@@ -18,6 +18,8 @@ Ts = TypeVarTuple("Ts")
 THREADS_MAX: Final = 40
 #: Log reads at once: each takes a few megabytes, and interpreter time.
 LOG_THREADS_MAX: Final = 2
+#: Pages of metrics at once: there are two, and each has one reading for all its callers.
+METRICS_THREADS_MAX: Final = 2
 
 
 class Threads:
@@ -115,3 +117,5 @@ class SharedThreads:
 THREADS: Final = SharedThreads()
 #: For reads of logs: callers may start any number of them, and other calls must not wait for them.
 LOG_THREADS: Final = Threads(LOG_THREADS_MAX)
+#: For pages of metrics, which answer while all other calls wait for a database that hangs.
+METRICS_THREADS: Final = Threads(METRICS_THREADS_MAX)

@@ -14,10 +14,12 @@ from trainshed.service.telemetry.family import Family, FamilySamples
 from trainshed.service.telemetry.job_families import JOB_FAMILIES
 from trainshed.service.telemetry.page import write_page
 from trainshed.service.telemetry.server_page import FRESH_S
-from trainshed.store.base import StoreFault
+from trainshed.service.telemetry.timed_reader import TimedReader
 from trainshed.store.open_job_counts import OpenJob
 from trainshed.store.opening import Store
 
+#: Seconds to wait for the database and the progress of jobs; Prometheus waits ten for the page.
+READ_S_MAX: Final = 8.0
 #: The most characters of a label's value; names of jobs may be long.
 LABEL_CHARS_MAX: Final = 128
 _UNAVAILABLE: Final = "The server cannot use its database now; try again in a moment"
@@ -40,6 +42,7 @@ class JobsPage:
         self._jobs_max = jobs_max
         self._progress = progress
         self._monotonic = monotonic
+        self._reader = TimedReader(self._read, "metrics-jobs")
         self._lock = threading.Lock()
         self._read_at = float("-inf")
         self._samples: _Samples = {}
@@ -52,10 +55,9 @@ class JobsPage:
         chosen = _choose(names)
         with self._lock:
             if self._monotonic() - self._read_at >= FRESH_S:
-                try:
-                    self._samples = self._read()
-                except StoreFault:
-                    raise Refusal(Code.UNAVAILABLE, _UNAVAILABLE) from None
+                if (samples := self._reader.read(READ_S_MAX)) is None:
+                    raise Refusal(Code.UNAVAILABLE, _UNAVAILABLE)
+                self._samples = samples
                 self._read_at = self._monotonic()
             samples = self._samples
         return write_page(_select(chosen, samples), is_open=is_open)

@@ -28,7 +28,7 @@ from trainshed.service.telemetry.gpus import count_held, list_local, read_local,
 from trainshed.service.telemetry.installation import NODES_MAX, read_jobs, read_nodes
 from trainshed.service.telemetry.page import write_page
 from trainshed.service.telemetry.process import read_process
-from trainshed.store.base import StoreFault
+from trainshed.service.telemetry.timed_reader import TimedReader
 from trainshed.store.holdings import Holdings
 from trainshed.store.opening import Store
 from trainshed.store.records.nodes import NodeRow
@@ -110,26 +110,11 @@ class StoreReader:
     def __init__(self, sources: PageSources) -> None:
         self._sources = sources
         self._holdings = Holdings(sources.store)
-        self._thread: threading.Thread | None = None
+        self._reader = TimedReader(lambda: list(self._read()), "metrics-store")
 
     def read(self) -> Sequence[FamilySamples] | None:
-        """Return the families; None if the database does not answer in time.
-
-        While an earlier reading waits for the database, no other one begins.
-        """
-        if self._thread is not None and self._thread.is_alive():
-            return None
-        results: list[Sequence[FamilySamples]] = []
-        self._thread = threading.Thread(
-            target=self._read_into, args=[results], name="metrics-store", daemon=True
-        )
-        self._thread.start()
-        self._thread.join(STORE_S_MAX)
-        return results[0] if results else None
-
-    def _read_into(self, results: list[Sequence[FamilySamples]]) -> None:
-        with suppress(StoreFault):
-            results.append(list(self._read()))
+        """Return the families; None if the database does not answer in time."""
+        return self._reader.read(STORE_S_MAX)
 
     def _read(self) -> Iterator[FamilySamples]:
         sources = self._sources
