@@ -93,7 +93,7 @@ HOT = {
     "due": work.DUE,
     "expired": jobs.EXPIRED,
     "over": jobs.OVER,
-    "open studies": studies.OPEN_STUDIES,
+    "open studies": studies.open_studies("sqlite"),
     "begin study": studies.BEGIN_STUDY,
     "trials": study_rows.TRIALS_OF_STUDY,
     "results of trials": study_rows.RESULTS_OF_STUDY,
@@ -158,6 +158,11 @@ def plan_of(connection, statement):
 )
 def test_jobs_that_are_not_over_are_found_without_the_history(connection, name):
     assert "USING INDEX jobs_open " in plan_of(connection, HOT[name])[0]
+
+
+def test_open_studies_are_read_without_the_jobs_in_the_queue(connection):
+    plan = plan_of(connection, studies.open_studies("sqlite"))
+    assert plan == ["SCAN jobs USING INDEX jobs_open_studies"]
 
 
 def test_the_rows_of_some_jobs_are_found_by_their_uids(connection):

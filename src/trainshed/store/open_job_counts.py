@@ -19,6 +19,7 @@ from trainshed.model.status import JobState
 from trainshed.store import codec
 from trainshed.store.database import Database
 from trainshed.store.front import FRONT_MAX, IN_LINE, QUEUED
+from trainshed.store.study_rows import open_studies_hint
 from trainshed.store.tables import JOBS
 
 _OPEN: Final = [state.value for state in JobState if not state.is_final]
@@ -169,10 +170,9 @@ def _count_gpus(demand: str) -> int:
 
 
 def _count_studies(connection: Connection) -> Mapping[str, int]:
-    """Count open studies by state; SQLite alone would choose the index of all open jobs."""
-    hint = "INDEXED BY jobs_open_studies" if connection.dialect.name == "sqlite" else ""
+    """Count open studies by state."""
     query = f"""
-        SELECT state, count(*) FROM jobs {hint}
+        SELECT state, count(*) FROM jobs {open_studies_hint(connection.dialect.name)}
         WHERE is_study = 1 AND end_ns IS NULL GROUP BY state
     """  # noqa: S608 - the hint is a constant
     return dict(map(tuple, connection.execute(text(query))))

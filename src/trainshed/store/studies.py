@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Connection, Integer, bindparam, literal_column, select, update
+from sqlalchemy import BigInteger, Connection, Integer, TextClause, bindparam, select, text, update
 
 from trainshed.model.status import JobState
 from trainshed.store import codec
@@ -29,13 +29,6 @@ from trainshed.store.writer import Transaction
 
 #: The most results of one read.
 RESULTS_PAGE: Final = 10_000
-#: A literal, not a parameter: databases use a partial index only if the query has its condition.
-_IS_STUDY = JOBS.c.is_study == literal_column("1")
-OPEN_STUDIES: Final = (
-    select(JOBS.c.uid, JOBS.c.state, JOBS.c.version)
-    .where(_IS_STUDY, JOBS.c.end_ns.is_(None))
-    .order_by(JOBS.c.create_ns, JOBS.c.uid)
-)
 JOBS_OF_STUDY: Final = (
     select(TRIALS.c.number, TRIALS.c.job_uid, JOBS.c.end_ns)
     .join(JOBS, JOBS.c.uid == TRIALS.c.job_uid)
@@ -54,6 +47,14 @@ TAKEN: Final = select(TRIALS.c.number).join(
 )
 
 
+def open_studies(dialect: str) -> TextClause:
+    """Return the query of all studies that have not ended, the oldest first."""
+    return text(f"""
+        SELECT uid, state, version FROM jobs {rows.open_studies_hint(dialect)}
+        WHERE is_study = 1 AND end_ns IS NULL ORDER BY create_ns, uid
+    """)  # noqa: S608 - the hint is a constant
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Prepared:
     step: StudyStep
@@ -68,7 +69,9 @@ class StoredStudies:
 
     def open_studies(self) -> Sequence[OpenStudy]:
         """Return all studies that have not ended, the oldest first; cheap."""
-        studies = self._db.rows(OPEN_STUDIES)
+        studies = self._db.read(
+            lambda connection: connection.execute(open_studies(connection.dialect.name)).all()
+        )
         return [OpenStudy(uid=r.uid, state=JobState(r.state), version=r.version) for r in studies]
 
     def trials(self, uid: int) -> Sequence[StoredTrial]:
