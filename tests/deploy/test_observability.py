@@ -11,6 +11,9 @@ import pytest
 import yaml
 
 from trainshed.engines.local.devices import xids
+from trainshed.model.explanation import Reason
+from trainshed.model.gpus import GpuState
+from trainshed.model.restarts import Cause
 from trainshed.service.telemetry import families
 from trainshed.service.telemetry.family import Family, FamilyKind
 from trainshed.service.telemetry.job_families import JOB_FAMILIES
@@ -26,6 +29,15 @@ needs_promtool = pytest.mark.skipif(
 #: What Prometheus itself records.
 _PROMETHEUS_NAMES = {"up"}
 _NAME = re.compile(r"\b(trainshed[_:][a-zA-Z0-9_:]+|process_[a-z_]+|up)\b(?=[{\[ )*/<>=]|$)")
+_MATCHER = re.compile(r'\b(state|reason|cause|honoured|code)(?:=|!=)"([^"]*)"')
+#: The values that the server gives to labels with a closed set of them.
+_LABEL_VALUES = {
+    "state": {state.value for state in GpuState},
+    "reason": {reason.value for reason in Reason},
+    "cause": {cause.value for cause in Cause},
+    "honoured": {"yes", "no"},
+    "code": {"2xx", "3xx", "4xx", "5xx"},
+}
 
 
 def read_panels() -> list[dict[str, object]]:
@@ -68,6 +80,22 @@ def test_panels_rules_and_alerts_use_names_that_the_server_or_a_rule_gives() -> 
 
     assert used - sample_names - recorded == _PROMETHEUS_NAMES
     assert len(used) > 30  # the pattern still reads the queries
+
+
+def test_queries_and_unit_tests_of_alerts_select_values_that_the_server_gives_to_labels() -> None:
+    alert_tests = yaml.safe_load((PROMETHEUS / "alerts_test.yml").read_text())["tests"]
+    texts = [
+        *list_panel_queries(),
+        *(rule["expr"] for file in ("rules.yml", "alerts.yml") for rule in read_rules(file)),
+        *(series["series"] for test in alert_tests for series in test["input_series"]),
+    ]
+
+    selected = {pair for text in texts for pair in _MATCHER.findall(text)}
+
+    assert {
+        (label, value) for label, value in selected if value not in _LABEL_VALUES[label]
+    } == set()
+    assert {label for label, _ in selected} == set(_LABEL_VALUES)
 
 
 @needs_promtool
