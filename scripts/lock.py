@@ -45,7 +45,7 @@ GPU: Final = ("pytest", "pytest-timeout", "hypothesis", "psutil")
 
 SETS: Final[dict[str, Sequence[str]]] = {
     "build": BUILD,
-    "server": (OWN[0], OWN[1].format(extras="server,postgres,re2,report")),
+    "server": (OWN[0], OWN[1].format(extras="server,postgres,kubernetes,remote,otel,re2,report")),
     "demo": (OWN[0], OWN[1].format(extras="server,re2,torch,report"), *DEMO),
     "test": (
         OWN[0],

@@ -18,7 +18,7 @@ from isolation.python_image import leave_out_unused
 
 PREFIX = Path("/opt/python")
 #: The extras of the Dockerfile.
-EXTRAS = ("server", "postgres", "kubernetes", "remote")
+EXTRAS = ("server", "postgres", "kubernetes", "remote", "otel")
 #: What the Dockerfile and jobs call besides Python.
 COMMANDS = (*PROGRAMS, "chmod", "chown")
 

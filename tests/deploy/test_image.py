@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 
 import trainshed
+from collector import skip_without_opentelemetry
 from deploy.python_base import make_base
 from engines.docker_daemon import docker, docker_with_image
 from engines.docker_daemon import why_not as why_no_docker
 from installed.stranger import make_dist
 from server_process import Waiting
+
+skip_without_opentelemetry()
 
 pytestmark = [
     pytest.mark.full,
