@@ -45,6 +45,14 @@ class Collector:
             assert time.monotonic() < deadline, [span.name for span in self.spans]
             time.sleep(0.02)
 
+    def job_spans(self, uid):
+        """The spans of a job by id; one that came twice has the same content."""
+        spans = {}
+        for span in list(self.spans):
+            if attributes_of(span).get("trainshed.job.uid") == uid:
+                assert spans.setdefault(span.span_id, span) == span
+        return spans
+
     def accept(self, body, headers):
         """Answer a request with a status."""
         from opentelemetry.proto.collector.trace.v1 import trace_service_pb2  # noqa: PLC0415

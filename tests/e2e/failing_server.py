@@ -4,9 +4,11 @@
 
 The places are all calls by which the server commits or acts: those of the store that write, every
 commit of the database, and those of the engine; and of the local engine and those of clusters all
-that they write, start or order.  Each has a side, ``before`` or ``after``, and the thread that
-comes to it, unless chance decides which of several is first.  FAILPOINTS.json is
-``{"kill": PLACE or null, "after": N, "seen": FILE, "engine": SOCKET or null, "places": who does}``:
+that they write, start or order; and if a test wants it, the export of traces and the accounting.
+Each has a side, ``before`` or ``after``, and the thread that comes to it, unless chance decides
+which of several is first.  FAILPOINTS.json is
+``{"kill": PLACE or null, "after": N, "seen": FILE, "engine": SOCKET or null, "places": who does,
+"figures": whether the export of traces and the accounting have places}``:
 the process is killed (SIGKILL, by itself) when it comes to PLACE for the N-th time; all places that
 it comes to are written to FILE, a line each.
 """
@@ -35,6 +37,8 @@ from trainshed.engines.slurm import attempt_files
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.warden import compose as warden_compose
+from trainshed.observability.span_exporter import SpanExporter
+from trainshed.store.usage import StoredUsage
 
 #: What changes the store; whatever else it has is only read.
 WRITES = frozenset(
@@ -88,6 +92,8 @@ KUBERNETES = (
     (kubernetes_files, "keep_withdrawn"),
     (kubernetes_files, "keep_nodes"),
 )
+#: Where a server sends the spans of jobs, and writes what they used.
+FIGURES = ((SpanExporter, "_send_all"), (StoredUsage, "write_usage"))
 #: The requests about single objects, by the method of the client; lists are places of no kind.
 REQUESTS = ("post", "patch", "delete", "get")
 KINDS = ("jobsets", "secrets")
@@ -161,6 +167,12 @@ def around_requests(send, verb, failpoints):
     return sent
 
 
+def instrument_figures(failpoints):
+    for owner, name in FIGURES:
+        call = failpoints.around(getattr(owner, name), f"figures {name}", by_thread=False)
+        setattr(owner, name, call)
+
+
 def instrument(failpoints, engine_socket, places):
     open_store, build = app.open_store, app.build
     app.open_store = lambda *args, **kwargs: Watched(
@@ -189,6 +201,9 @@ if __name__ == "__main__":
     config = json.loads(Path(sys.argv[1]).read_text())
     import trainshed.cli.admin.server  # noqa: F401 - to be instrumented
 
-    instrument(Failpoints(config), config.get("engine"), config.get("places", "SERVER"))
+    failpoints = Failpoints(config)
+    instrument(failpoints, config.get("engine"), config.get("places", "SERVER"))
+    if config.get("figures"):
+        instrument_figures(failpoints)
     sys.argv[1:] = sys.argv[2:]
     sys.exit(main())

@@ -21,6 +21,9 @@ REACH_S_MAX = 60
 class FailingServer(ServerProcess):
     """A server with failpoints; ``arm`` says at which one the next start ends."""
 
+    has_figures = False
+    """Whether the export of traces and the accounting have places."""
+
     def __init__(self, data_dir, *flags, engine=None, places="SERVER", config="", images=CONFIG):
         super().__init__(data_dir, *flags, environ={"TRAINSHED_CACHE_DIR": str(data_dir / "cache")})
         (data_dir / "config.toml").write_text(settings(config, images))
@@ -34,7 +37,7 @@ class FailingServer(ServerProcess):
     def arm(self, place, after=1):
         """The next start is killed when it comes to a place for the n-th time."""
         document = {"kill": place, "after": after, "seen": str(self._reached_file)}
-        document |= {"engine": self._engine, "places": self._places}
+        document |= {"engine": self._engine, "places": self._places, "figures": self.has_figures}
         self._config_file.write_text(json.dumps(document))
 
     def reached_places(self):
