@@ -24,7 +24,7 @@ from trainshed.model.status import JobError, JobState
 from trainshed.service.figures.answers import ProgressRow
 from trainshed.service.telemetry import counters as counting
 from trainshed.service.telemetry import families, job_page, server_page
-from trainshed.service.telemetry.counters import Counters
+from trainshed.service.telemetry.counters import USUAL_ENDS, Counters
 from trainshed.service.telemetry.families import FAMILIES
 from trainshed.service.telemetry.family import Distribution, Family, FamilyKind
 from trainshed.service.telemetry.installation import NODES_MAX
@@ -243,8 +243,8 @@ def test_a_page_of_20_projects_and_8_gpus_has_at_most_600_series(store):
     for number in range(300):
         for dialect in ("ml_v1", "aiplatform_v1"):
             counters.submitted(f"p{number}", dialect)
-        for state, cause in (("SUCCEEDED", "none"), ("FAILED", "program"), ("FAILED", "infra")):
-            counters.finished(f"p{number}", state, cause)
+        for end in USUAL_ENDS:
+            counters.finished(f"p{number}", *end)
         counters.held("n1", f"p{number}", 1.0, is_busy=True)
     for api in ("ml_v1", "aiplatform_v1", "storage_v1", "native", "console"):
         for status in (200, 400):
@@ -253,6 +253,17 @@ def test_a_page_of_20_projects_and_8_gpus_has_at_most_600_series(store):
     text = MetricsPage(sources).text()
     assert ("trainshed_gpu_power_watts", "n1", "7") in samples_of(text)
     assert len([line for line in text.splitlines() if not line.startswith("#")]) <= 600
+
+
+def test_counters_of_ends_and_of_failed_requests_begin_at_0_before_the_first_one(store):
+    counters = Counters()
+    counters.submitted("p", "ml_v1")
+    counters.answered("native", 200, 0.1)
+    samples = samples_of(MetricsPage(PageSources(store=store, counters=counters)).text())
+    ends = dict.fromkeys(USUAL_ENDS, 0.0)
+    name = "trainshed_jobs_finished_total"
+    assert {key[2:]: n for key, n in samples.items() if key[:2] == (name, "p")} == ends
+    assert samples["trainshed_http_requests_total", "native", "5xx"] == 0.0
 
 
 def test_another_server_describes_only_itself(store):

@@ -24,6 +24,15 @@ _AUTH_REASONS: Final[Mapping[int, str]] = {
     403: "role",
     429: "limit",
 }
+#: The state and cause of most ends of jobs.
+USUAL_ENDS: Final = (
+    ("SUCCEEDED", "none"),
+    ("FAILED", "program"),
+    ("FAILED", "infra"),
+    ("CANCELLED", "cancelled"),
+)
+#: The class of the statuses of requests that the server could not answer.
+_FAILED: Final = "5xx"
 
 
 class LabelValues:
@@ -64,7 +73,9 @@ class Counters:
         """Begin at 0.
 
         Histograms without labels, and counters with few values of one label, have samples from the
-        start: Prometheus cannot see that a new series has begun at 0.
+        start: Prometheus cannot see that a new series has begun at 0, and misses its first count.
+        Ends of a project's jobs have samples from its first submission, failed requests of an API
+        from its first answer.
         """
         self._lock = threading.Lock()
         self.projects = LabelValues(PROJECTS_MAX)
@@ -82,7 +93,10 @@ class Counters:
 
     def submitted(self, project: str, dialect: str) -> None:
         """Count a job that was accepted and is new."""
-        self._add(families.JOBS_SUBMITTED, self.projects.choose(project), dialect)
+        label = self.projects.choose(project)
+        self._add(families.JOBS_SUBMITTED, label, dialect)
+        for end in USUAL_ENDS:
+            self._add(families.JOBS_FINISHED, label, *end, amount=0.0)
 
     def refused(self, dialect: str, rule: str) -> None:
         """Count a job that was refused; ``rule`` is the first rule that it broke."""
@@ -138,6 +152,7 @@ class Counters:
         if status in _AUTH_REASONS:
             self._add(families.AUTH_REFUSALS, _AUTH_REASONS[status])
         self._add(families.HTTP_REQUESTS, api, f"{status // 100}xx")
+        self._add(families.HTTP_REQUESTS, api, _FAILED, amount=0.0)
         if seconds is not None:
             self._observe(families.HTTP_SECONDS, seconds, api)
 
