@@ -1,5 +1,6 @@
 """The goodput of a job as the API answers it, from the events that the store has."""
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +20,7 @@ from trainshed.model.resources import Seat
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.model.step_times import StepTimes
-from trainshed.model.usage import GpuUsage, ReplicaUsage, UsageLine
+from trainshed.model.usage import GpuUsage, ReplicaUsage, Spread, UsageLine
 from trainshed.planning.attempt_steps import STEPS_MADE, steps_made
 from trainshed.planning.goodput import JobTimes, job_goodput
 from trainshed.planning.prices import OwnPrices
@@ -111,6 +112,17 @@ def test_energy_is_the_sum_of_what_was_measured(store, reader, engine):
     held_s = attempt.ended - attempt.placed
     engine.usage = {AttemptKey(record.uid, 1): [UsageLine(at=attempt.ended, s=held_s, gpus=gpus)]}
     assert reader.goodput(PROJECT, record.job.job_id).energy_j == pytest.approx(909, rel=0.01)
+
+
+def test_the_sentence_names_the_time_in_which_the_gpus_ran_nothing(store, reader, engine):
+    record = ended(store)
+    assert "idle" not in reader.goodput(PROJECT, record.job.job_id).message
+    (attempt,) = reader.goodput(PROJECT, record.job.job_id).attempts
+    held_s = attempt.ended - attempt.placed
+    gpus = {"GPU-1": GpuUsage(use=Spread(0, 0, 0)), "GPU-2": GpuUsage(use=Spread(0, 0.5, 1))}
+    engine.usage = {AttemptKey(record.uid, 1): [UsageLine(at=attempt.ended, s=held_s, gpus=gpus)]}
+    message = reader.goodput(PROJECT, record.job.job_id).message
+    assert re.search(r"; GPUs idle \d+\.\d %; cost", message), message
 
 
 def test_a_job_that_waits_has_no_goodput_yet(store, reader):

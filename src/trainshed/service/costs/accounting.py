@@ -14,7 +14,7 @@ from trainshed.engines.several import Engines
 from trainshed.model.event_kinds import GOODPUT
 from trainshed.planning.goodput import JobTimes, job_goodput
 from trainshed.planning.usage_days import today
-from trainshed.service.costs.job_use import read_job_use, sum_cost
+from trainshed.service.costs.job_use import idle_ratio, read_job_use, sum_cost
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.goodput.words import end_event
 from trainshed.service.learning.turns import CpuBudget
@@ -134,7 +134,7 @@ class Accounting:
         is_new = times.ended_s is not None and times.ended_s > self._now_s() - EVENT_S_MAX
         if not (is_new and times.attempts) or self.store.events_of_kind(uid, GOODPUT, limit=1):
             return None
-        return end_event(job_goodput(times, self._now_s()), sum_cost(rows))
+        return end_event(job_goodput(times, self._now_s()), sum_cost(rows), idle_ratio(rows))
 
     def _now_s(self) -> float:
         return self.store.now().timestamp()

@@ -52,6 +52,15 @@ def sum_cost(rows: Iterable[UsageRow]) -> JobCost | None:
     return sums[0] if len(sums) == 1 else None
 
 
+def idle_ratio(rows: Iterable[UsageRow]) -> float:
+    """Return the share of the held GPU time in which the GPUs ran nothing; 0 without GPUs."""
+    idle_s = held_s = 0.0
+    for row in rows:
+        idle_s += row.gpus * row.seconds.get("idle", 0.0)
+        held_s += row.gpus * sum(row.seconds.values())
+    return idle_s / held_s if held_s else 0.0
+
+
 def _measure(
     store: Store, engines: Engines, uid: int, times: JobTimes, gpus: int
 ) -> Mapping[int, Sequence[GpuMeasurement]]:

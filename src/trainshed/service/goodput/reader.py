@@ -15,7 +15,7 @@ from trainshed.planning.goodput import (
     job_goodput,
     study_goodput,
 )
-from trainshed.service.costs.job_use import read_job_use, sum_cost
+from trainshed.service.costs.job_use import idle_ratio, read_job_use, sum_cost
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.goodput.answers import AttemptGoodput, JobGoodput
 from trainshed.service.goodput.facts import goodput_facts
@@ -72,7 +72,7 @@ class GoodputReader:
             cost=None if cost is None else cost.document,
             message=study_sentence(ratio, len(jobs), cost)
             if is_study
-            else goodput_sentence(ratio, cost),
+            else goodput_sentence(ratio, cost, idle_ratio(used)),
         )
 
     def _use(self, record: JobRecord, times: JobTimes) -> Sequence[UsageRow]:

@@ -1,5 +1,7 @@
 """The goodput and the cost of a job in one sentence."""
 
+from typing import Final
+
 from trainshed.model.event_kinds import GOODPUT
 from trainshed.model.texts import count_noun
 from trainshed.planning.goodput import Goodput
@@ -7,10 +9,20 @@ from trainshed.planning.job_cost import JobCost
 from trainshed.planning.plan_words import money
 from trainshed.store.records.steps import NewEvent
 
+#: A smaller share of idle GPU time is not mentioned.
+_IDLE_MIN: Final = 0.01
 
-def goodput_sentence(goodput: Goodput, cost: JobCost | None) -> str:
-    """Return the goodput in one sentence, with the cost if a price is known."""
-    return _add_cost(goodput.words, cost)
+
+def goodput_sentence(goodput: Goodput, cost: JobCost | None, idle: float) -> str:
+    """Return the goodput in one sentence, with the cost if a price is known.
+
+    ``idle`` is the share of the held GPU time in which the GPUs ran nothing: a program that makes
+    no step and does not hang, such as a notebook, has a goodput and uses no GPU.
+    """
+    sentence = goodput.words.rstrip(".")
+    if idle >= _IDLE_MIN:
+        sentence += f"; GPUs idle {100 * idle:.1f} %"
+    return _add_cost(sentence, cost)
 
 
 def study_sentence(goodput: Goodput, trials: int, cost: JobCost | None) -> str:
@@ -32,7 +44,7 @@ def cost_words(cost: JobCost) -> str:
     return f"at least {amount} ({'; '.join(cost.lacking)})" if cost.is_at_least else amount
 
 
-def end_event(goodput: Goodput, cost: JobCost | None) -> NewEvent:
+def end_event(goodput: Goodput, cost: JobCost | None, idle: float) -> NewEvent:
     """Make the event with the goodput and the cost of a job that has ended."""
     data: dict[str, object] = {
         "goodput": goodput.ratio,
@@ -41,4 +53,4 @@ def end_event(goodput: Goodput, cost: JobCost | None) -> NewEvent:
         "seconds": goodput.seconds,
         "cost": None if cost is None else cost.document,
     }
-    return NewEvent(kind=GOODPUT, message=goodput_sentence(goodput, cost), data=data)
+    return NewEvent(kind=GOODPUT, message=goodput_sentence(goodput, cost, idle), data=data)
