@@ -35,6 +35,7 @@ def test_no_alert_is_said(alerts):
     result = alerts(rows=())
     assert result.code == 0
     assert "no alert" in result.err
+    assert not result.out
 
 
 def test_json_is_what_the_server_said(alerts):

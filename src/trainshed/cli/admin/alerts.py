@@ -34,7 +34,8 @@ def run(request: flags.Request) -> int:
     alerts = context_of(args).server.call("GET", "/trainshed/v1/alerts", None)["alerts"]
     if not alerts:
         note("no alert")
-    print_result(args.format, alerts, table(_HEADERS, map(_row, alerts)))
+    if alerts or args.format == "json":
+        print_result(args.format, alerts, table(_HEADERS, map(_row, alerts)))
     return 0
 
 
