@@ -7,7 +7,8 @@ import pytest
 
 from cli.standin import StandIn
 
-COST = {"amount": 1234.5, "currency": "EUR", "at_least": False, "lacking": [], "parts": {},
+COST = {"amount": 1234.5, "currency": "EUR", "at_least": False, "lacking": [],
+        "parts": {"productive": 925.9, "idle": 308.6},
         "source": "own.toml", "date": "2026-11-01"}  # fmt: skip
 UNPRICED = {"amount": None, "currency": None, "at_least": True, "parts": {}, "source": None,
             "date": None, "lacking": ["no price of my-own is known"]}  # fmt: skip
@@ -41,10 +42,10 @@ def test_a_table_has_hours_shares_and_costs(usage):
     run, query = usage("--by", "user", "--since", "yesterday", "--project", "demo")
     assert {"by=user", "since=yesterday", "project=demo"} <= set(query)
     head, _, ada, bob, total = run.out.splitlines()
-    assert head.split() == ["USER", "JOBS", "GPU-H", "PRODUCTIVE", "IDLE", "VCPU-H", "KWH", "COST"]
-    assert ada.split() == ["ada", "2", "10.00", "75.0", "%", "25.0", "%", "2.00", "1,234", "EUR"]
+    assert " ".join(head.split()) == "USER JOBS GPU-H PRODUCTIVE IDLE VCPU-H KWH COST IDLE COST"
+    assert " ".join(ada.split()) == "ada 2 10.00 75.0 % 25.0 % 2.00 1,234 EUR 308.6 EUR"
     assert bob.split() == ["=bob", "1", "1.00", "no", "price"]
-    assert total.split()[-4:] == ["at", "least", "1,234", "EUR"]
+    assert total.split()[-6:-2] == ["at", "least", "1,234", "EUR"]
     assert "no price of my-own is known: their cost is left out; set [prices] file" in run.err
     assert "costs by own.toml of 2026-11-01" in run.err
     assert "all GPUs, 13.3 hours: 75.0% held, 25.0% free" in run.err
@@ -53,7 +54,7 @@ def test_a_table_has_hours_shares_and_costs(usage):
 def test_two_currencies_are_shown_beside_each_other(usage):
     both = {**ADA, "other_costs": [{**COST, "amount": 9.5, "currency": "USD"}]}
     run, _ = usage(report={**REPORT, "rows": [both]})
-    assert "1,234 EUR + 9.50 USD" in run.out
+    assert "1,234 EUR + 9.50 USD  308.6 EUR + 308.6 USD" in run.out
 
 
 def test_csv_has_every_use_and_no_formula(usage):
@@ -61,7 +62,7 @@ def test_csv_has_every_use_and_no_formula(usage):
     ada, bob = csv.DictReader(io.StringIO(run.out))
     assert (ada["user"], ada["gpu_idle_s"], ada["gpu_lost_s"], ada["energy_j"]) == (
         "ada", "9000.0", "0.0", "7200000.0")  # fmt: skip
-    assert (ada["cost"], ada["currency"], ada["at_least"]) == ("1234.5", "EUR", "False")
+    assert (ada["cost"], ada["currency"], ada["idle_cost"]) == ("1234.5", "EUR", "308.6")
     assert (bob["user"], bob["vcpu_unknown_s"], bob["cost"], bob["at_least"]) == (
         "'=bob", "3600.0", "", "True")  # fmt: skip
 

@@ -19,8 +19,9 @@ EXAMPLE = """\
 _KEYS: Final = ("project", "user", "type", "day")
 _HOUR_S: Final = 3600.0
 _KWH_J: Final = 3.6e6
+_IDLE: Final = "idle"
 #: Uses of GPU time with a column of their own, as shares of the time that jobs held GPUs.
-_SHARES: Final = ("productive", "idle", "lost", "starting", "unknown")
+_SHARES: Final = ("productive", _IDLE, "lost", "starting", "unknown")
 #: Numbers below a limit have so many digits behind the point.
 _DIGITS: Final = ((0.1, 4), (100.0, 2), (1000.0, 1))
 
@@ -62,7 +63,7 @@ def run(request: flags.Request) -> int:
 
 def _csv(report: Json) -> str:
     uses = [f"{kind}_{use}_s" for kind in ("gpu", "vcpu") for use in HELD_USES]
-    head = [report["by"], "jobs", *uses, "energy_j", "cost", "currency", "at_least"]
+    head = [report["by"], "jobs", *uses, "energy_j", "cost", "currency", "at_least", "idle_cost"]
     return csv_text([head, *map(_csv_row, report["rows"])])
 
 
@@ -73,7 +74,8 @@ def _csv_row(row: Json) -> Sequence[object]:
         for use in HELD_USES
     ]
     cost = row["cost"] or {}
-    money = (cost.get("amount"), cost.get("currency"), cost.get("at_least"))
+    idle = cost.get("parts", {}).get(_IDLE)
+    money = (cost.get("amount"), cost.get("currency"), cost.get("at_least"), idle)
     return [row["key"], row["jobs"], *seconds, row["energy_j"], *money]
 
 
@@ -104,11 +106,13 @@ def _columns(total: Json) -> Iterator[tuple[str, Any]]:
     if total["energy_j"] is not None:
         yield "KWH", lambda row: _kwh(row["energy_j"])
     yield "COST", _costs
+    if any(cost["parts"].get(_IDLE) for cost in _all_costs(total)):
+        yield "IDLE COST", _idle_costs
 
 
 def _hours(seconds: Mapping[str, float]) -> str:
     hours = sum(seconds.values()) / _HOUR_S
-    return f"{hours:,.{_digits(hours)}f}" if hours else ""
+    return _number(hours) if hours else ""
 
 
 def _digits(value: float) -> int:
@@ -122,20 +126,36 @@ def _share(seconds: Mapping[str, float], use: str) -> str:
 
 
 def _kwh(joules: float | None) -> str:
-    return "" if joules is None else f"{joules / _KWH_J:,.2f}"
+    return "" if joules is None else _number(joules / _KWH_J)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.{_digits(value)}f}" if value else "0"
+
+
+def _all_costs(row: Json) -> Sequence[Json]:
+    """Return the costs of a row in all currencies."""
+    return [cost for cost in (row["cost"], *row["other_costs"]) if cost]
 
 
 def _costs(row: Json) -> str:
-    costs = [cost for cost in (row["cost"], *row["other_costs"]) if cost]
-    return " + ".join(map(_cost, costs))
+    return " + ".join(map(_cost, _all_costs(row)))
 
 
 def _cost(cost: Json) -> str:
     if cost["amount"] is None:
         return "no price"
-    amount = cost["amount"]
-    text = f"{amount:,.{_digits(amount)}f}"
-    return f"{'at least ' if cost['at_least'] else ''}{text} {cost['currency']}"
+    amount = f"{_number(cost['amount'])} {cost['currency']}"
+    return f"at least {amount}" if cost["at_least"] else amount
+
+
+def _idle_costs(row: Json) -> str:
+    """Return the part of the costs for machines whose GPUs were idle."""
+    return " + ".join(
+        f"{_number(cost['parts'][_IDLE])} {cost['currency']}"
+        for cost in _all_costs(row)
+        if cost["parts"].get(_IDLE)
+    )
 
 
 def _sentences(report: Json) -> Iterator[str]:
