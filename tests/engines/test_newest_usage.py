@@ -59,7 +59,13 @@ def test_only_the_last_pack_is_unpacked(folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "end", [b"\x1f\x8b\x08", b"\x1f\x8b\x08" * 20_000, gzip.compress(b"x" * 500)[:-9], b"noise"]
+    "end",
+    [
+        pytest.param(b"\x1f\x8b\x08", id="head"),
+        pytest.param(b"\x1f\x8b\x08" * 20_000, id="heads"),
+        pytest.param(gzip.compress(b"x" * 500, mtime=0)[:-9], id="torn"),
+        pytest.param(b"noise", id="noise"),
+    ],
 )
 def test_a_last_pack_that_is_torn_leaves_the_lines_after_it(folder, end):
     Path(folder.packed_usage).write_bytes(gzip.compress(lines(1, 2)) + end)
