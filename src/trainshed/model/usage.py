@@ -115,24 +115,20 @@ def _join(head: str, tables: Mapping[str, Sequence[str]]) -> bytes:
 
 
 def _to_json(usage: Any) -> str:
-    fields = {
-        name: _round(getattr(usage, name))
-        for name in usage._fields
-        if getattr(usage, name) not in (None, {})
-    }
-    return json.dumps(fields, separators=(",", ":"))
+    """Return the measured fields as JSON; an encoder of ``json`` would need more memory."""
+    fields = [(name, getattr(usage, name)) for name in usage._fields]
+    entries = [f'"{name}":{_value_to_json(value)}' for name, value in fields if value or value == 0]
+    return f"{{{','.join(entries)}}}"
 
 
-def _round(value: Any) -> Any:
+def _value_to_json(value: Any) -> str:
     """Round numbers to 4 digits, which is enough for a curve; integers stay as they are."""
-    if isinstance(value, Mapping):
-        return {name: _round(inner) for name, inner in value.items()}
+    if isinstance(value, dict):
+        pairs = (f"{json.dumps(name)}:{_value_to_json(inner)}" for name, inner in value.items())
+        return f"{{{','.join(pairs)}}}"
     if isinstance(value, tuple):
-        return [_round(inner) for inner in value]
-    if isinstance(value, int):
-        return value
-    rounded = float(f"{value:.4g}")
-    return int(rounded) if rounded.is_integer() and abs(rounded) < STEP_MAX else rounded
+        return f"[{','.join(map(_value_to_json, value))}]"
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
 def parse_line(data: bytes) -> UsageLine | None:

@@ -219,8 +219,11 @@ class AttemptFolder:
 
         A longer report than 64 KiB is cut off, so it is no valid JSON.
         """
-        place = PathBeneath.of_file(self.progress(task_name), (self.job,))
+        path = self.progress(task_name)
+        if not os.path.lexists(path):  # as for most programs; ``Beneath`` needs some memory
+            return b""
         try:
+            place = PathBeneath.of_file(path, (self.job,))
             return read_file(place, bytes_max=_REPORT_BYTES_MAX)
         except OSError:
             return b""
