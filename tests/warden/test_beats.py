@@ -7,10 +7,11 @@ import pytest
 
 from trainshed.engines.supervise.kernel.limits import Usage
 from trainshed.engines.supervise.record.folder import AttemptFolder
-from trainshed.engines.supervise.record.gpu_file import GpuFigures
+from trainshed.engines.supervise.record.gpu_file import GpuFigures, read_own_gpus
 from trainshed.engines.warden import program_files
 from trainshed.engines.warden.beats import Beat, compose_beat, parse_beat
 from trainshed.engines.warden.connection import WardenConnection
+from trainshed.engines.warden.protocol import WARDEN_FRAME_MAX
 from trainshed.engines.warden.roster import join_names, list_gpus
 from trainshed.model.trainer_contract import STEPS_FILE
 
@@ -46,6 +47,21 @@ def test_nonsense_is_refused_as_any_malformed_message(usage):
 
 def test_a_report_of_no_text_does_not_break_the_wire():
     assert sent(Beat(report=b"\xff\x00{")).report == b"\xef\xbf\xbd\x00{"
+
+
+@pytest.mark.parametrize("character", ["\x01", '"', "7"])
+def test_no_file_of_a_program_makes_a_message_that_ends_its_warden(tmp_path, character):
+    """A character may need six in a message."""
+    folder = AttemptFolder(tmp_path)
+    Path(folder.shared).mkdir()
+    for path in program_files.list_paths(folder, NAME).values():
+        Path(path).write_text(character * 2**18)
+    rows = ",".join(f'"{number}{"é" * 120}":{{}}' for number in range(256))
+    Path(f"{tmp_path}/gpus").write_text(f'{{"at":1,"gpus":{{{rows}}}}}'[: 2**16])
+    report, gpus = character.encode() * 2**16, read_own_gpus(f"{tmp_path}/gpus", (), 1.0)
+    beat = FULL._replace(report=report, gpus=gpus, files=program_files.read_texts(folder, NAME))
+    assert len(gpus) == 256
+    assert len(json.dumps(compose_beat(beat))) < WARDEN_FRAME_MAX
 
 
 def test_only_a_new_time_of_the_programs_file_is_a_heartbeat_and_an_old_report_stays():

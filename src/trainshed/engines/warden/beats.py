@@ -4,6 +4,7 @@ A warden answers each ping with one.  The launcher gets no other figures of a re
 machine.
 """
 
+import json
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 #: The measures of ``Usage`` that a warden sends.
 _MEASURES: Final = ("cpu_ns", "memory_bytes", "read_bytes", "written_bytes", "tasks")
+#: Limit of a report as JSON: a warden that sends too long a message is ended.
+_REPORT_LENGTH_MAX: Final = 1 << 17
 
 
 class Beat(NamedTuple):
@@ -41,12 +44,18 @@ def compose_beat(beat: Beat) -> dict[str, Any]:
     if beat.progress_ns is not None:
         message["progress_ns"] = beat.progress_ns
     if beat.report is not None:
-        message["report"] = beat.report.decode("utf-8", "replace")
+        message["report"] = _decode_report(beat.report)
     if beat.gpus:
         message["gpus"] = {uuid: figures._asdict() for uuid, figures in beat.gpus.items()}
     if beat.files:
         message["files"] = beat.files
     return message
+
+
+def _decode_report(report: bytes) -> str:
+    """Return a report as text; empty if it would be too long in a message, where it is escaped."""
+    text = report.decode("utf-8", "replace")
+    return text if len(json.dumps(text)) <= _REPORT_LENGTH_MAX else ""
 
 
 def parse_beat(message: Mapping[str, Any]) -> Beat:

@@ -4,6 +4,7 @@ Every warden sends the time of its program's heartbeat.  A warden that cannot wr
 folder also sends the other files: once a minute, in case its node is lost, and with the exit.
 """
 
+import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,7 +16,8 @@ from trainshed.model import trainer_contract
 
 #: Seconds between two messages of a warden with the files of a running program.
 EVERY_S: Final = 60.0
-#: Limit of one file.  A message may have four times as many bytes.
+#: Limit of one file, also as JSON.  A message may have four times as many bytes, and also has the
+#: last report of the program and its GPUs.
 _BYTES_MAX: Final = 1 << 18
 _PRIVATE_FILE: Final = 0o600
 
@@ -29,12 +31,14 @@ def list_paths(folder: AttemptFolder, task_name: str) -> dict[str, str]:
 
 
 def read_texts(folder: AttemptFolder, task_name: str) -> dict[str, str]:
-    """Read the files of a program from its warden's folder, by variable; skip missing ones."""
+    """Read the files of a program from its warden's folder, by variable; skip missing and long ones."""
     texts = {}
     for variable, path in list_paths(folder, task_name).items():
         with suppress(OSError, ValueError):
             place = PathBeneath.of_file(path, (folder.path,))
-            texts[variable] = read_file(place, bytes_max=_BYTES_MAX).decode("ascii")
+            text = read_file(place, bytes_max=_BYTES_MAX).decode("ascii")
+            if len(json.dumps(text)) <= _BYTES_MAX:
+                texts[variable] = text
     return texts
 
 
