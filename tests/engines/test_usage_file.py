@@ -11,6 +11,7 @@ import pytest
 from trainshed.engines.supervise.record import usage_file
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.usage_file import UsageFile, read_usage, thin
+from trainshed.model import usage as usage_model
 from trainshed.model.usage import GpuUsage, Spread, UsageLine, encode_lines
 
 DAY_S = 86_400.0
@@ -104,6 +105,44 @@ def test_old_lines_of_a_long_attempt_are_merged(folder):
         "usage.jsonl",
         "usage.jsonl.gz",
     ]
+
+
+def test_the_newest_lines_of_a_long_attempt_are_never_lost(folder, monkeypatch):
+    """A reader unpacks only so much; then old lines get longer, and not the newest ones lost."""
+    hour_s = 3600.0
+    monkeypatch.setattr(usage_file, "_UNPACKED_BYTES_MAX", 13 << 12)
+    monkeypatch.setattr(usage_file, "_PACK_BYTES", 1 << 12)
+    monkeypatch.setattr(usage_file, "_THIN_EVERY_S", hour_s)
+    for module in (usage_file, usage_model):
+        monkeypatch.setattr(module, "FULL_S", 7 * hour_s)
+    file = UsageFile(folder)
+    for minute in range(3000):
+        at = minute * 60.0
+        file.append(encode(at, gpus=2), at)
+    lines = read_usage(folder)
+    assert (lines[0].at < hour_s, lines[-1].at) == (True, at)
+    assert {line.s for line in lines[-400:]} == {60.0}
+
+
+def test_the_lines_of_a_day_are_merged_with_little_memory(folder):
+    """A supervisor has little."""
+    lines = [line for minute in range(1440) for line in encode(minute * 60.0, gpus=16)]
+    Path(folder.packed_usage).write_bytes(gzip.compress(b"\n".join(lines)))
+    tracemalloc.start()
+    thin(folder, DAY_S * 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(read_usage(folder)) == 144
+    assert peak < 2 * MIB
+
+
+def test_a_file_that_a_program_has_made_long_does_not_stop_its_supervisor(folder):
+    Path(folder.usage).touch()
+    os.truncate(folder.usage, 1 << 40)
+    file = UsageFile(folder)
+    file.append(encode(1.0), 1.0)
+    file.append(encode(2.0), 2.0)
+    assert times_of(folder) == [2.0]
 
 
 def test_merging_keeps_what_it_cannot_read(folder):

@@ -26,7 +26,7 @@ from trainshed.engines.supervise.watch.usage_lines import LineMaker, Samples
 from trainshed.engines.supervise.watch.watch_usage import UsageWatch
 from trainshed.model.attempt import Phase
 from trainshed.model.roles import Role
-from trainshed.model.usage import ReportedProgress, Spread, parse_progress
+from trainshed.model.usage import ReportedProgress, Spread, encode_lines, parse_progress
 from trainshed_trainer import progress
 
 NAME = "master-replica-0"
@@ -315,17 +315,20 @@ def test_lines_come_every_sample_then_once_a_minute_and_at_the_end():
     assert sum(line.s for line in lines) + last.s == 893
 
 
-def test_the_file_of_a_large_gang_grows_no_faster():
+@pytest.mark.parametrize(("replicas", "values"), [(320, 0), (8, 32)])
+def test_the_file_of_a_large_gang_or_of_many_values_grows_no_faster(replicas, values):
     """A thousand replicas would write a gigabyte in four days."""
-    names = [f"worker-{number}" for number in range(320)]
+    names = [f"worker-{number}" for number in range(replicas)]
+    report = ReportedProgress(7, 10**6, {f"value_{number}": 1 / 7 for number in range(values)})
     maker, lines = LineMaker(10.0, Samples(0.0, 1e9)), []
     for second in range(10, 7201, 10):
         usages = {name: Usage(cpu_ns=second * S) for name in names}
-        lines += maker.add(Samples(second, 1e9 + second, usages=usages))
-    lengths = [round(line.s) for line in lines]
-    assert (lengths[0], lengths[-1]) == (100, 600)
+        reports = dict.fromkeys(names, report)
+        lines += maker.add(Samples(second, 1e9 + second, usages=usages, progress=reports))
     assert all(line.replicas.keys() == set(names) for line in lines)
     assert lines[-1].replicas[names[0]].cpu == Spread(1, 1, 1)
+    written_bytes = sum(len(data) for data in encode_lines(lines[-1]))
+    assert 3000 < written_bytes / (lines[-1].s / 60) < 6000
 
 
 def run_for_minutes(cores, **more):

@@ -318,14 +318,16 @@ def _merge_spreads(rows: Sequence[tuple[float, Spread | None]]) -> Spread | None
     return Spread(low, min(high, max(low, mean)), high)
 
 
-def thin_lines(lines: Iterable[UsageLine], now_s: float) -> Iterator[UsageLine]:
-    """Merge the lines older than ``FULL_S`` to one for each ``THIN_S``; yield the others as is.
+def thin_lines(
+    lines: Iterable[UsageLine], now_s: float, every_s: float = THIN_S
+) -> Iterator[UsageLine]:
+    """Merge the lines older than ``FULL_S`` to one for each ``every_s``; yield the others as is.
 
     ``lines`` are in order.  Lines on both sides of a gap stay apart.
     """
     group: list[UsageLine] = []
     for line in lines:
-        if group and (line.at > now_s - FULL_S or not _are_of_one(group[-1], line)):
+        if group and (line.at > now_s - FULL_S or not _are_of_one(group[-1], line, every_s)):
             yield merge_lines(group)
             group = []
         if line.at > now_s - FULL_S:
@@ -336,6 +338,6 @@ def thin_lines(lines: Iterable[UsageLine], now_s: float) -> Iterator[UsageLine]:
         yield merge_lines(group)
 
 
-def _are_of_one(line: UsageLine, later: UsageLine) -> bool:
+def _are_of_one(line: UsageLine, later: UsageLine, every_s: float) -> bool:
     is_gap = later.at - later.s - line.at > GAP_S and later.at != line.at
-    return line.at // THIN_S == later.at // THIN_S and not is_gap
+    return line.at // every_s == later.at // every_s and not is_gap

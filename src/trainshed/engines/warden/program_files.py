@@ -31,7 +31,10 @@ def list_paths(folder: AttemptFolder, task_name: str) -> dict[str, str]:
 
 
 def read_texts(folder: AttemptFolder, task_name: str) -> dict[str, str]:
-    """Read the files of a program from its warden's folder, by variable; skip missing and long ones."""
+    """Read the files of a program from its warden's folder, by variable.
+
+    Leave out missing files, and those that are too long for a message.
+    """
     texts = {}
     for variable, path in list_paths(folder, task_name).items():
         with suppress(OSError, ValueError):

@@ -39,17 +39,19 @@ _PACK_LAST_BYTES: Final = 1 << 13
 _READ_BYTES: Final = 1 << 12
 #: The bytes that are unpacked at a time: at most 1,000 times as many come out.
 _PIECE_BYTES: Final = 1 << 11
-#: The largest file that is read, and the most bytes that are unpacked: more than those of a job of
-#: 8 GPUs that has run for a year.
+#: The largest file that is read, and the most bytes that are unpacked: a week of the longest lines
+#: (``usage_lines``) has 40 MB.
 _FILE_BYTES_MAX: Final = 1 << 24
 _UNPACKED_BYTES_MAX: Final = 1 << 26
+#: The share of these bytes from which on old lines get twice the time.
+_UNPACKED_SHARE: Final = 0.75
 #: The beginning of each pack, and the places at which it is looked for: packed bytes may be equal.
 _GZIP_HEAD: Final = b"\x1f\x8b\x08"
 _PACKS_TRIED: Final = 4
 _PACK_UNPACKED_BYTES_MAX: Final = 1 << 20
 #: The number of lines that ``read_newest_usage`` returns at most.
 NEWEST_MAX: Final = 16
-#: Seconds between two times at which old lines are merged.
+#: Seconds between two times at which old lines are merged, and the longest time of such a line.
 _THIN_EVERY_S: Final = 86_400.0
 #: The beginning of each line, before its time.
 _HEAD: Final = b'{"at":'
@@ -58,13 +60,14 @@ _HEAD: Final = b'{"at":'
 class UsageFile:
     """The usage of one attempt, as its supervisor or launcher writes it."""
 
-    __slots__ = ("_folder", "_is_torn", "_thin_at")
+    __slots__ = ("_folder", "_is_torn", "_thin_at", "_thin_s")
 
     def __init__(self, folder: AttemptFolder) -> None:
         """Write nothing yet."""
         self._folder = folder
         self._is_torn = False
         self._thin_at: float | None = None
+        self._thin_s = THIN_S
 
     def append(self, lines: Iterable[bytes], at: float, *, are_last: bool = False) -> None:
         """Append lines, given without newlines.  ``at`` is the time in seconds since 1970.
@@ -75,7 +78,9 @@ class UsageFile:
         self._is_torn = True
         size = _append(self._folder.usage, data)
         self._is_torn = False
-        if size >= (_PACK_LAST_BYTES if are_last else _PACK_BYTES):
+        if size > _FILE_BYTES_MAX:  # a program of the job has changed it
+            _empty(self._folder.usage)
+        elif size >= (_PACK_LAST_BYTES if are_last else _PACK_BYTES):
             self._pack(at)
 
     def _pack(self, at: float) -> None:
@@ -91,13 +96,16 @@ class UsageFile:
             self._thin_at = at + FULL_S
         elif at >= self._thin_at:
             self._thin_at = at + _THIN_EVERY_S
-            thin(self._folder, at)
+            unpacked_bytes = thin(self._folder, at, self._thin_s)
+            if unpacked_bytes > _UNPACKED_SHARE * _UNPACKED_BYTES_MAX:
+                self._thin_s = min(2 * self._thin_s, _THIN_EVERY_S)
 
 
-def thin(folder: AttemptFolder, at: float) -> None:
+def thin(folder: AttemptFolder, at: float, every_s: float = THIN_S) -> int:
     """Merge the packed lines that are older than a week at the time ``at``.  Raises OSError.
 
-    Takes about 20 ms for each megabyte of unpacked lines.
+    They become one for each ``every_s``.  Returns the number of unpacked bytes that remain.  Takes
+    about 20 ms for each megabyte of them.
     """
     import zlib  # noqa: PLC0415 - most attempts end before
 
@@ -106,34 +114,40 @@ def thin(folder: AttemptFolder, at: float) -> None:
     with suppress(FileNotFoundError):
         os.unlink(draft)
     descriptor = os.open(draft, _WRITE | os.O_EXCL, _PRIVATE_FILE)
+    unpacked_bytes = 0
     try:
         with open(descriptor, "wb") as target:
-            lines = _thin(read_packed(folder.packed_usage), at)
-            target.writelines(packer.compress(line + b"\n") for line in lines)
+            for line in _thin(read_packed(folder.packed_usage), at, every_s):
+                target.write(packer.compress(line + b"\n"))
+                unpacked_bytes += len(line) + 1
             target.write(packer.flush())
         os.replace(draft, folder.packed_usage)
     except BaseException:
         with suppress(OSError):
             os.unlink(draft)
         raise
+    return unpacked_bytes
 
 
-def _thin(lines: Iterable[bytes], at: float) -> Iterator[bytes]:
-    """Yield the lines with the old ones merged; only these are parsed."""
+def _thin(lines: Iterable[bytes], at: float, every_s: float) -> Iterator[bytes]:
+    """Yield the lines with the old ones merged; only these are parsed, and few at a time."""
     old: list[UsageLine] = []
     for data in lines:
         line = parse_line(data) if _is_due(data, at) else None
-        if line is not None and line.s <= THIN_S / 2:
+        if line is not None and line.s > every_s / 2:
+            line = None
+        if line is None or (old and line.at // every_s != old[0].at // every_s):
+            yield from _merge(old, at, every_s)
+            old = []
+        if line is None:
+            yield data
+        else:
             old.append(line)
-            continue
-        yield from _merge(old, at)
-        old = []
-        yield data
-    yield from _merge(old, at)
+    yield from _merge(old, at, every_s)
 
 
-def _merge(lines: list[UsageLine], at: float) -> Iterator[bytes]:
-    for line in thin_lines(lines, at):
+def _merge(lines: list[UsageLine], at: float, every_s: float) -> Iterator[bytes]:
+    for line in thin_lines(lines, at, every_s):
         yield from encode_lines(line)
 
 

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 _FINE_S: Final = 600.0
 #: Seconds of the later lines.
 _LINE_S: Final = 60.0
-#: The number of replicas and GPUs in one line; a line of twice as many has twice the seconds, so
-#: that the file of a large gang does not grow faster than that of a small one.
-_ENTRIES: Final = 32
+#: The size of a line, in bytes as JSON; a line of twice the size has twice the seconds, so that the
+#: file of a large gang, or of many values, does not grow faster than that of a small one.
+_LINE_BYTES: Final = 4096
+#: About how many bytes a series, a replica or a GPU has besides its name.
+_NAMED_BYTES: Final = 24
 #: The number of samples that may be late or missing without a gap.
 _LATE_MAX: Final = 3
 _NS_PER_S: Final = 1_000_000_000
@@ -171,9 +173,19 @@ class LineMaker:
 
     def _is_due(self, now_s: float) -> bool:
         is_fine = now_s - self._began_s <= _FINE_S + self._slack_s
-        entries = len(self._replicas) + len(self._gpus)
-        line_s = (self._every_s if is_fine else _LINE_S) * max(1.0, entries / _ENTRIES)
+        line_s = (self._every_s if is_fine else _LINE_S) * max(
+            1.0, self._estimate_bytes() / _LINE_BYTES
+        )
         return now_s - self._line_s >= line_s - self._slack_s
+
+    def _estimate_bytes(self) -> int:
+        """Return about how many bytes the line has so far."""
+        names = [*self._replicas, *self._gpus]
+        for replica in self._replicas.values():
+            names += (*replica.series, *replica.values)
+        for gpu in self._gpus.values():
+            names += gpu.series
+        return sum(map(len, names)) + len(names) * _NAMED_BYTES
 
     def _replica(self, name: str) -> _ReplicaSums:
         return self._replicas.setdefault(name, _ReplicaSums())
