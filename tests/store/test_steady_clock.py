@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from store.builders import LEASE_S, NS_PER_S, SERVER, HandClock, add, go, place
 from trainshed.model.status import JobState
+from trainshed.planning.goodput import job_goodput
+from trainshed.service.goodput.facts import goodput_facts
 from trainshed.store import clock_jumps, steady_clock
 from trainshed.store.clock_jumps import ClockJump
 from trainshed.store.opening import open_store
+from trainshed.store.records.steps import NewEvent
 from trainshed.store.steady_clock import SteadyClock
 
 HOUR_S = 3600
@@ -246,3 +249,43 @@ def test_a_jump_back_removes_nothing():
     assert clock_jumps.moment_before(60, 30, jumps) == 30
     assert clock_jumps.moment_before(60, 100, jumps) == 0
     assert clock_jumps.moment_before(60, 20, [ClockJump(at_ns=50, by_ns=30)]) == 10
+
+
+@pytest.mark.parametrize(("step_s", "held_s"), [(DAYS_400_S, 3700), (-DAYS_400_S, 0)])
+@pytest.mark.usefixtures("others_are_dead")
+def test_a_job_has_not_held_its_machine_while_the_clock_jumped(sqlite_url, machine, step_s, held_s):
+    """Else 400 days of its machine would be paid for; a jump back hides time, and is no credit."""
+    first = open_store(sqlite_url, machine.clock())
+    uid = add(first).uid
+    machine.wait(50)
+    go(first, uid, JobState.PREPARING, events=(NewEvent(kind="PLACED", message="Placed."),))
+    machine.wait(100)
+    first.close()
+    machine.set_clock(step_s)
+    second = open_store(sqlite_url, machine.clock())
+    machine.wait(3600)
+    go(second, uid, JobState.SUCCEEDED, events=(NewEvent(kind="SUCCEEDED", message="Done."),))
+    times = goodput_facts(second, second.job_by_uid(uid))
+    goodput = job_goodput(times, second.now().timestamp())
+    assert goodput.held_s == pytest.approx(held_s, abs=1)
+    assert goodput.first_wait_s == pytest.approx(50 if held_s else 0, abs=1)
+    assert times.ended_s == pytest.approx(second.now().timestamp(), abs=1) or not held_s
+    second.close()
+
+
+@pytest.mark.usefixtures("others_are_dead")
+def test_time_in_which_the_machine_was_perhaps_off_counts(sqlite_url, machine, monkeypatch):
+    """Clusters run jobs while the machine of the server is off."""
+    open_store(sqlite_url, machine.clock()).close()
+    machine.set_clock(DAYS_400_S)
+    monkeypatch.setattr(steady_clock, "_name", lambda: "clock of another start")
+    second = open_store(sqlite_url, machine.clock())
+    assert second.clock_sets() == []
+    second.close()
+
+
+def test_times_before_a_set_clock_are_moved_and_others_stay():
+    jumps = [ClockJump(at_ns=100, by_ns=40), ClockJump(at_ns=500, by_ns=-90), ClockJump(700, 100)]
+    assert [clock_jumps.on_clock_of_now(at, jumps) for at in (10, 60, 100, 300, 600, 700)] == [
+        150, 200, 200, 400, 700, 700,
+    ]  # fmt: skip

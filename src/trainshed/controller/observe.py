@@ -194,7 +194,13 @@ class Observer:
             event = self.model_folders.check(active.uid, judge(active.state, observation, facts))
             held = self._read_holding(observation)
             return step_of(
-                active, event, server, observation=observation, held=held, planned_gain=gain
+                active,
+                event,
+                server,
+                observation=observation,
+                held=held,
+                planned_gain=gain,
+                skew_s=self.store.clock_skew_s(),
             )
         if observation.placed and active.state in _RUN_ON and self._is_elsewhere(observation):
             return self._report_places(active, observation, server)

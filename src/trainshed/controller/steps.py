@@ -47,8 +47,12 @@ def step_of(  # noqa: PLR0913 - what a step is made of
     observation: Observation | None = None,
     held: Holding | None = None,
     planned_gain: float | None = None,
+    skew_s: float = 0.0,
 ) -> Step:
-    """Return the write of a judgement.  Raises IllegalTransition for a server bug."""
+    """Return the write of a judgement.  Raises IllegalTransition for a server bug.
+
+    ``skew_s``: by how much the machine's clock is ahead of the store's.
+    """
     decision = decide(active.state, judgement.event)
     placed = newly_placed(observation, held)
     if held is not None and placed:
@@ -61,7 +65,7 @@ def step_of(  # noqa: PLR0913 - what a step is made of
         version=active.version,
         state=decision.state,
         error=judgement.error,
-        events=(*placed_events, *story.of(judgement, active, observation, planned_gain)),
+        events=(*placed_events, *story.of(judgement, active, observation, planned_gain, skew_s)),
         placed=placed,
         commands=commands_of(active.state, decision),
         replicas=_rows(observation, decision.state, held) if observation else None,

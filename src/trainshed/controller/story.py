@@ -27,7 +27,7 @@ from trainshed.model.step_times import STEPS
 from trainshed.model.stopping import StopOrder
 from trainshed.placement.jobs import ChosenEngine
 from trainshed.planning.achieved import achieved
-from trainshed.planning.attempt_steps import ENDED_S, NOTICE_S, steps_made
+from trainshed.planning.attempt_steps import ENDED_S, NOTICE_S, SKEW_S, steps_made
 from trainshed.planning.steps_achieved import steps_achieved
 from trainshed.store.records.jobs import Active
 from trainshed.store.records.steps import NewEvent
@@ -41,6 +41,8 @@ RUNNING: Final = NewEvent(kind=event_kinds.RUNNING, message="Job is running.")
 SUCCEEDED: Final = NewEvent(kind=event_kinds.SUCCEEDED, message="Job completed successfully.")
 CANCELLED: Final = NewEvent(kind=event_kinds.CANCELLED, message="Job was cancelled.")
 
+#: Clocks that differ by less were not set.
+_SKEW_S_MIN: Final = 1.0
 _WARNING: Final = {"severity": "WARNING"}
 
 
@@ -85,10 +87,12 @@ def of(
     active: Active,
     observation: Observation | None,
     planned_gain: float | None = None,
+    skew_s: float = 0.0,
 ) -> tuple[NewEvent, ...]:
     """Return the events that a judgement adds to its job's story.
 
-    ``planned_gain`` is the gain of its reducers that was predicted at submission.
+    ``planned_gain`` is the gain of its reducers that was predicted at submission; ``skew_s`` is by
+    how much the machine's clock is ahead of the store's.
     """
     match judgement.event:
         case Admitted():
@@ -108,10 +112,10 @@ def of(
             last = CANCELLED
         case _:
             last = _restarting(judgement.reason, active.attempt)
-    return (*_attempt_ended(observation, planned_gain), _add_steps(last, observation))
+    return (*_attempt_ended(observation, planned_gain), _add_steps(last, observation, skew_s))
 
 
-def _add_steps(last: NewEvent, observation: Observation | None) -> NewEvent:
+def _add_steps(last: NewEvent, observation: Observation | None, skew_s: float) -> NewEvent:
     """Add the steps, the notice and the end of an attempt, lost or not, to its last event."""
     if observation is None:
         return last
@@ -119,7 +123,8 @@ def _add_steps(last: NewEvent, observation: Observation | None) -> NewEvent:
     exits = observation.outcome.replicas if observation.outcome else ()
     notices = (ended.notice_s for ended in exits if ended.role is Role.PRIMARY)
     notice_s = next(notices, None)
-    times = {NOTICE_S: notice_s, ENDED_S: observation.ended_s}
+    skew = skew_s if abs(skew_s) >= _SKEW_S_MIN else None
+    times = {NOTICE_S: notice_s, ENDED_S: observation.ended_s, SKEW_S: skew}
     known_times = {name: value for name, value in times.items() if value is not None}
     return replace(last, data={**last.data, **(made.data if made else {}), **known_times})
 

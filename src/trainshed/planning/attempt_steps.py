@@ -16,6 +16,8 @@ from trainshed.planning.goodput import AttemptTimes
 STEPS_MADE: Final = "steps_made"
 #: The key of the time when the attempt ended, which can be long before its event; else absent.
 ENDED_S: Final = "ended_s"
+#: The key of the seconds by which the machine's clock was ahead of the store's then; else absent.
+SKEW_S: Final = "skew_s"
 #: The key of the seconds from the notice of the primary to its end; absent without a notice.
 NOTICE_S: Final = "notice_s"
 

@@ -4,7 +4,7 @@ import contextlib
 import fcntl
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from trainshed.model.bounded import BoundedDict
 from trainshed.store import clock_jumps, codec, database_file
 from trainshed.store.audit_log import StoredAuditLog
 from trainshed.store.base import StoreFault
+from trainshed.store.clock_jumps import ClockJump
 from trainshed.store.database import Database, check_ours, file_of, parsed, write_engine
 from trainshed.store.database_file import DatabaseFile
 from trainshed.store.faults import fault_of, place_of
@@ -160,6 +161,7 @@ class Store(
         self._known_buckets = BoundedDict(REMEMBERED_MAX)
         self._known_projects = BoundedDict(REMEMBERED_MAX)
         self._known_owners = BoundedDict(REMEMBERED_MAX)
+        self._clock_sets: Sequence[ClockJump] | None = None
 
     def now(self) -> datetime:
         """Return the store's time, which does not jump when the wall clock is set."""
@@ -170,6 +172,12 @@ class Store(
         jumps = self._db.read(clock_jumps.read)
         span_ns = int(span.total_seconds() * _NS_PER_S)
         return codec.to_time(clock_jumps.moment_before(self._db.clock(), span_ns, jumps))
+
+    def clock_sets(self) -> Sequence[ClockJump]:
+        """Return when the clock was set by more than a day; never while a server runs."""
+        if self._clock_sets is None:
+            self._clock_sets = self._db.read(clock_jumps.read_set)
+        return self._clock_sets
 
     def clock_skew_s(self) -> float:
         """Return by how many seconds the wall clock is ahead of the store's time."""

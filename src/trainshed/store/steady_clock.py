@@ -151,7 +151,7 @@ def resume(
         clock.go_on_from(clock.offset_ns - gap_ns)
     elif abs(gap_ns) >= GAP_NS_MAX:
         jump = ClockJump(at_ns=clock(), by_ns=gap_ns)
-        clock_jumps.perform(connection, jump)
+        clock_jumps.perform(connection, jump, is_set=offset_ns is not None)
     connection.execute(_OTHERS, {"of_name": name})
     note(connection, clock)
     return jump

@@ -9,9 +9,16 @@ from typing import Final
 
 from trainshed.model import event_kinds as kinds
 from trainshed.model.attempt import AttemptKey
-from trainshed.planning.attempt_steps import ENDED_S, NOTICE_S, StepsMade, read_steps_made
+from trainshed.planning.attempt_steps import (
+    ENDED_S,
+    NOTICE_S,
+    SKEW_S,
+    StepsMade,
+    read_steps_made,
+)
 from trainshed.planning.goodput import AttemptTimes, JobTimes
 from trainshed.service.costs.held_gpus import count_held_gpus
+from trainshed.service.goodput.moments import add_steps, subtract_clock_sets
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.steps import StoredEvent
@@ -36,15 +43,16 @@ def goodput_facts(
     vcpus = float(sum(group.count * group.each.vcpus for group in demand.groups))
     events = [*_read_events(store, record.uid)]
     attempts = [
-        replace(_add_steps(attempt, record, read_steps), gpus=gpus, vcpus=vcpus)
+        replace(_add_steps(attempt, store, record, read_steps), gpus=gpus, vcpus=vcpus)
         for attempt in list_attempt_times(events)
     ]
     status = record.job.status
-    return JobTimes(
+    times = JobTimes(
         accepted_s=_seconds(status.create_time) or 0.0,
         ended_s=_job_ended_s(events, attempts, _seconds(status.end_time)),
         attempts=tuple(attempts),
     )
+    return subtract_clock_sets(times, store.clock_sets())
 
 
 def _job_ended_s(
@@ -57,12 +65,15 @@ def _job_ended_s(
     return min(noted_s, _ended_s(end, attempts[-1].placed_s))
 
 
-def _add_steps(attempt: AttemptTimes, record: JobRecord, read_steps: ReadSteps) -> AttemptTimes:
+def _add_steps(
+    attempt: AttemptTimes, store: Store, record: JobRecord, read_steps: ReadSteps
+) -> AttemptTimes:
     """Add the steps of an attempt whose last event does not have them."""
     if attempt.first_step_s is not None:
         return attempt
     made = read_steps(AttemptKey(record.uid, attempt.attempt))
-    return attempt if made is None else made.add_to(attempt)
+    end_s = store.now().timestamp() if attempt.ended_s is None else attempt.ended_s
+    return add_steps(attempt, made, store.clock_skew_s(), end_s)
 
 
 def list_attempt_times(events: Iterable[StoredEvent]) -> Sequence[AttemptTimes]:
@@ -91,8 +102,9 @@ def _attempt_times(number: int, events: Sequence[StoredEvent]) -> AttemptTimes |
         hangs=tuple(_list_hangs(events)),
         has_failed=end is not None and end.kind in kinds.FAILS and stop_s is None,
     )
-    made = read_steps_made(end.data) if end else None
-    return attempt if made is None else made.add_to(attempt)
+    if end is None or ended_s is None:
+        return attempt
+    return add_steps(attempt, read_steps_made(end.data), _skew_s(end), _stamp(end))
 
 
 def _ended_s(end: StoredEvent, placed_s: float) -> float:
@@ -101,9 +113,15 @@ def _ended_s(end: StoredEvent, placed_s: float) -> float:
     A time outside of the attempt, by a wrong clock, does not count.
     """
     ended_s, noted_s = end.data.get(ENDED_S), _stamp(end)
-    if isinstance(ended_s, int | float) and placed_s <= ended_s <= noted_s:
-        return float(ended_s)
+    if isinstance(ended_s, int | float) and placed_s <= ended_s - _skew_s(end) <= noted_s:
+        return float(ended_s) - _skew_s(end)
     return noted_s
+
+
+def _skew_s(end: StoredEvent) -> float:
+    """Return by how much the machine's clock was ahead of the store's at the end of an attempt."""
+    skew_s = end.data.get(SKEW_S)
+    return float(skew_s) if isinstance(skew_s, int | float) else 0.0
 
 
 def _stop_s(
