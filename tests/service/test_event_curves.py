@@ -163,6 +163,22 @@ def test_a_gigabyte_without_records_is_read_at_once(curves, folder):
     assert read(curves)[0]
 
 
+@pytest.mark.full
+def test_a_million_records_are_read_in_several_calls_and_keep_their_extremes(curves, folder):
+    """Steps that go back every thousand records, as of a trainer that runs in a loop."""
+    block = b"".join(losses(*range(1000)))
+    path = write(folder, block * 500, *losses(-7.0, 5000.0), block * 500)
+    calls, is_complete = 0, False
+    while not is_complete:
+        is_complete, series, _ = read(curves, limit_s=0.5)
+        calls += 1
+    points = series["loss", "train", 1]
+    assert calls > 1
+    assert len(points) <= 2000
+    assert (min(point[2] for point in points), max(point[4] for point in points)) == (-7, 5000)
+    assert path.stat().st_size > 30_000_000
+
+
 def test_more_curves_than_the_limit_are_said(curves, folder, monkeypatch):
     monkeypatch.setattr(event_curves, "CURVES_MAX", 3)
     write(folder, *(record(event(simple(f"tag{n}", n), step=n)) for n in range(9)))
