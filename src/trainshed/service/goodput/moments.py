@@ -7,7 +7,7 @@ price.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final
 
@@ -53,7 +53,7 @@ def subtract_clock_sets(times: JobTimes, jumps: Sequence[ClockJump]) -> JobTimes
     return replace(times, **_move_all(times, move), attempts=attempts)
 
 
-def _move_all(times: Any, move: Callable[[float], float]) -> Mapping[str, float]:
+def _move_all(times: Any, move: Callable[[float], float]) -> dict[str, Any]:
     values = {field.name: getattr(times, field.name) for field in fields(times)}
     return {name: move(at) for name, at in values.items() if name in _MOMENTS and at is not None}
 
