@@ -3,6 +3,7 @@
 The old server is killed, so nothing is handed over; the new one has what lies on the disk.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parents[2]
 #: The commit before one codec and one plan file.
 BEFORE = "084eaef"
+#: The last commit whose jobs had no samples of their usage, and whose database had no such table.
+WITHOUT_USAGE = "a273fc92"
 START = "import sys; from trainshed.cli.main import main; sys.exit(main())"
+USAGE = "/trainshed/v1/usage?by=project"
 #: A release before took the default port for gRPC, which another server may have.
 ANY_PORT = ("--grpc-port", "0")
 #: As many as run at once, so that the last job waits.
@@ -50,14 +54,18 @@ for number in itertools.count(1):
 """
 
 
-@pytest.fixture(scope="module")
-def old_tree(tmp_path_factory):
-    """The sources of the commit before, out of this repository's history."""
+@pytest.fixture(
+    scope="module", params=[BEFORE, pytest.param(WITHOUT_USAGE, marks=pytest.mark.full)]
+)
+def old_tree(request, tmp_path_factory):
+    """The sources of a commit before, out of this repository's history."""
     folder = tmp_path_factory.mktemp("before")
-    archive = ["git", "-C", str(ROOT), "archive", BEFORE, "src", "trainer"]
+    archive = ["git", "-C", str(ROOT), "archive", request.param, "src", "trainer"]
     history = subprocess.run(archive, capture_output=True, check=False)
     if history.returncode:
-        pytest.skip(f"the history before {BEFORE} is not here: {history.stderr.decode()[:200]}")
+        pytest.skip(
+            f"the history before {request.param} is not here: {history.stderr.decode()[:200]}"
+        )
     subprocess.run(["tar", "-x", "-C", str(folder)], input=history.stdout, check=True)  # noqa: S607
     return folder
 
@@ -65,7 +73,8 @@ def old_tree(tmp_path_factory):
 @pytest.fixture
 def servers(tmp_path, old_tree):
     """The old server and the new one, on one data directory."""
-    new = prepared(tmp_path / "data", config=SLOTS)
+    # jobs look for files of the machine
+    new = prepared(tmp_path / "data", config=WITHOUT_WALLS * knows_walls(old_tree) + SLOTS)
     path = f"{old_tree / 'src'}:{old_tree / 'trainer' / 'src'}"
     old = ServerProcess(
         new.data_dir, *new._flags, *ANY_PORT, environ={**new._environ, "PYTHONPATH": path}
@@ -78,8 +87,13 @@ def servers(tmp_path, old_tree):
         end_all(new)
 
 
-def test_jobs_of_the_release_before_go_on_and_end_under_this_one(servers, tmp_path):
+def knows_walls(old_tree):
+    return (old_tree / "src/trainshed/engines/isolation").exists()
+
+
+def test_jobs_of_the_release_before_go_on_and_end_under_this_one(servers, old_tree, tmp_path):
     old, new = servers
+    errands = 0 if knows_walls(old_tree) else 4  # the oldest code runs its jobs by such files
     go, early, runs = tmp_path / "go", tmp_path / "early", tmp_path / "runs"
 
     def counting(name, until, end=""):
@@ -96,10 +110,13 @@ def test_jobs_of_the_release_before_go_on_and_end_under_this_one(servers, tmp_pa
     waits = submit(old, custom_job("waits", counting("waits", go)))
     old.wait_for(f"/v1/{waits}", {"JOB_STATE_QUEUED", "JOB_STATE_PENDING"})
 
-    assert len(list(old.data_dir.glob("jobs/*/*/errand.json"))) == 4, "the old code runs them"
+    assert len(list(old.data_dir.glob("jobs/*/*/errand.json"))) == errands
     old.kill()
+    assert "Traceback" not in old.output()
+    os.truncate(old.data_dir / "serve.log", 0)  # that release printed the administrator's token
     file = new.data_dir / "config.toml"
-    file.write_text(WITHOUT_WALLS + file.read_text())  # jobs look for files of the machine
+    if not knows_walls(old_tree):
+        file.write_text(WITHOUT_WALLS + file.read_text())
     early.touch()  # this one ends while no server lives
     new.start()
     assert new.wait_for(f"/v1/{unseen}", FINAL)["state"] == "JOB_STATE_SUCCEEDED"
@@ -112,14 +129,31 @@ def test_jobs_of_the_release_before_go_on_and_end_under_this_one(servers, tmp_pa
     failed = new.wait_for(f"/v1/{fails}", {"FAILED", "SUCCEEDED"})
     assert failed["state"] == "FAILED"
     assert "exited with a non-zero status of 3" in failed["errorMessage"]
-    assert len(list(old.data_dir.glob("jobs/*/*/errand.json"))) == 4
+    assert len(list(old.data_dir.glob("jobs/*/*/errand.json"))) == errands
     ran = sorted(runs.read_text().split())
     assert ran == ["fails", "stopped", "succeeds", "succeeds", "unseen", "waits"]
     for name in (succeeds, fails, unseen, waits):
         assert_whole(new, name)
         assert native(new, name)["attempt"] == 1
+    for name in (succeeds, fails, unseen, stopped, waits):
+        assert_figures(new, name)
+    wait_until(
+        lambda: good(new.call("GET", USAGE))["total"]["jobs"] == 5, "usage does not have all jobs"
+    )
     new.stop()
     check_the_end(new)
+
+
+def assert_figures(server, name):
+    """It has the times that it held its machines, and says of what it has no samples."""
+    project, _, job = name.removeprefix("projects/").partition("/")
+    path = f"/trainshed/v1/projects/{project}/jobs/{job.rpartition('/')[2]}"
+    goodput = good(server.call("GET", f"{path}/goodput"))
+    assert 0 < goodput["seconds"]["held"] <= goodput["seconds"]["wall"] < 900
+    assert goodput["goodput"] is None, "it reports no steps"
+    assert 0 <= goodput["at_most"] <= 1
+    usage = good(server.call("GET", f"{path}/usage"))
+    assert usage["series"] or usage["missing"]
 
 
 def assert_whole(server, name):
