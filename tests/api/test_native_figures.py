@@ -284,3 +284,18 @@ def test_a_job_without_samples_has_no_figures_and_no_zeros(world):
     running_job(world)
     (row,) = progress_of(world)
     assert [row[name] for name in ("step", "total", "step_s", "gpu_use")] == [None] * 4
+
+
+def test_a_job_that_makes_no_steps_any_more_keeps_its_last_one(world):
+    job = running_job(world)
+    at = time.time()
+    give(world, job, line(at - 300, step=(1, 59)))
+    give(world, job, *(line(at - 290 + 10 * number) for number in range(29)))
+    (row,) = progress_of(world)
+    assert (row["step"], row["total"], row["step_s"]) == (59, 100, None)
+    give(world, job, line(at, step=(60, 61)))
+    world.clock.now_s += 10
+    assert progress_of(world)[0]["step"] == 61
+    world.engine.usage[AttemptKey(job.uid, 1)] = [line(at)]
+    world.clock.now_s += 10
+    assert progress_of(world)[0]["step"] == 61

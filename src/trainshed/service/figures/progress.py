@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from trainshed.engines.capabilities import SupportsUsage
 from trainshed.engines.several import Engines
@@ -30,6 +30,8 @@ from trainshed.store.opening import Store
 EVERY_S: Final = 10.0
 #: The most jobs of one answer, the newest.
 ROWS_MAX: Final = 1000
+#: The most attempts of one answer whose steps are searched in all their samples.
+_SEARCHES_MAX: Final = 10
 #: The longest time that a caller waits for another one's answer, in seconds.
 _WAIT_S_MAX: Final = 10.0
 _SCOPES_MAX: Final = 256
@@ -45,6 +47,11 @@ class _AttemptFacts:
     """Seconds for which earlier attempts held their machines."""
     placed_s: float
     predicted_step_s: float | None
+
+
+class _LastStep(NamedTuple):
+    step: int | None
+    total: int | None
 
 
 class ProgressReader:
@@ -67,6 +74,8 @@ class ProgressReader:
         self._lock = threading.Lock()
         self._answers = BoundedDict[str | None, tuple[float, JobProgress]](_SCOPES_MAX)
         self._facts = BoundedDict[AttemptKey, _AttemptFacts](10 * ROWS_MAX)
+        self._last_steps = BoundedDict[AttemptKey, _LastStep](10 * ROWS_MAX)
+        self._searches_left = 0
 
     def progress(self, project: str | None) -> JobProgress:
         """Return the progress of a project's running jobs; None for those of all projects.
@@ -79,6 +88,7 @@ class ProgressReader:
         try:
             computed_s, answer = self._answers.get(project, (0.0, None))
             if answer is None or self._monotonic() - computed_s >= EVERY_S:
+                self._searches_left = _SEARCHES_MAX
                 answer = JobProgress(rows=[*map(self._row, self._list_running(project))])
                 self._answers[project] = self._monotonic(), answer
             return answer
@@ -110,9 +120,26 @@ class ProgressReader:
         if not isinstance(engine, SupportsUsage):
             return NewestFigures()
         try:
-            return newest_figures(engine.read_newest_usage(key), time.time())
+            figures = newest_figures(engine.read_newest_usage(key), time.time())
+            last = self._last_step(engine, key, figures)
         except OSError:
             return NewestFigures()  # the engine cannot be reached; its nodes say so
+        return figures._replace(step=last.step, total=last.total)
+
+    def _last_step(
+        self, engine: SupportsUsage, key: AttemptKey, figures: NewestFigures
+    ) -> _LastStep:
+        """Return the last step of an attempt: its newest samples have none while it makes none.
+
+        Raises OSError.
+        """
+        if figures.step is not None:
+            self._last_steps[key] = _LastStep(figures.step, figures.total)
+        elif key not in self._last_steps and self._searches_left:
+            self._searches_left -= 1
+            all_figures = newest_figures(engine.read_usage(key), time.time())
+            self._last_steps[key] = _LastStep(all_figures.step, all_figures.total)
+        return self._last_steps.get(key, _LastStep(None, None))
 
     def _facts_of(self, key: AttemptKey, project: str) -> _AttemptFacts | None:
         """Return the facts of an attempt; None for a job that was just deleted."""
