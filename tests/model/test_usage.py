@@ -22,7 +22,7 @@ from trainshed.model.usage import (
     parse_progress,
     thin_lines,
 )
-from trainshed.model.usage_curves import UNITS, UsagePoint, downsample, list_series
+from trainshed.model.usage_curves import UNITS, UsageColumns
 
 DAY_S = 86_400.0
 FULL = ReplicaUsage(
@@ -210,28 +210,15 @@ def test_thin_lines_leave_a_gap_and_keep_lines_of_one_time_together():
     assert thin[0].gpus == {"G": GPU}
 
 
-def test_series_have_their_units_and_no_points_where_nothing_was_measured():
+def test_samples_of_all_figures_are_listed_and_none_where_nothing_was_measured():
     lines = [
         line(1.0, replicas={"a": FULL}, gpus={"G": GPU}),
         line(2.0, replicas={"a": ReplicaUsage(step=(9, 4))}),
     ]
-    series = {(row.name, row.task, row.gpu): row for row in list_series(lines)}
-    assert {row.name for row in series.values()} == UNITS.keys()
-    assert series["cpu", "a", ""].points == (UsagePoint(1.0, 0.5, 1.25, 2.0),)
-    assert series["step", "a", ""].points[1] == UsagePoint(2.0, 4, 4, 9)
-    assert series["gpu_power", "", "G"].unit == "W"
-
-
-@given(
-    st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=300).map(
-        lambda values: [UsagePoint(float(at), v - 1, v, v + 1) for at, v in enumerate(values)]
-    ),
-    st.integers(1, 50),
-)
-def test_fewer_points_keep_the_extremes(points, points_max):
-    fewer = downsample(points, points_max)
-    assert len(fewer) == min(len(points), points_max)
-    assert min(point.low for point in fewer) == min(point.low for point in points)
-    assert max(point.high for point in fewer) == max(point.high for point in points)
-    assert fewer[-1].at == points[-1].at
-    assert [point.at for point in fewer] == sorted({point.at for point in fewer})
+    columns = UsageColumns(lines)
+    assert {name for name, _, _ in columns.usage} == UNITS.keys()
+    assert columns.usage["cpu", "a", ""] == ([1.0], [Spread(0.5, 1.25, 2.0)], [])
+    assert columns.usage["gpu_power", "", "G"].spreads == [GPU.power]
+    assert columns.usage["step", "a", ""].at == [1.0, 2.0]
+    assert columns.usage["step", "a", ""].spreads[1] == Spread(4, 4, 9)
+    assert columns.values["loss", "a"] == ([1.0], [FULL.values["loss"]], [FULL.step[1]])

@@ -1,5 +1,7 @@
 """Curves in memory: what was read once is not read again, and is what a whole reading returns."""
 
+from unittest.mock import Mock
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -112,3 +114,16 @@ def test_an_attempt_that_cannot_be_read_can_be_read_later():
         raise KeyError
     with cache.open(engine, KEY) as curves:
         assert len(curves.values) == 1
+
+
+def test_a_reading_that_fails_loses_no_curves(monkeypatch):
+    cache, engine = AttemptCurveCache(), Engine(*map(line, range(130)))
+    with cache.open(engine, KEY):
+        engine.lines = [line(at) for at in range(150, 250)]
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "read_usage", Mock(side_effect=OSError("away")))
+        with pytest.raises(OSError, match="away"), cache.open(engine, KEY):
+            pass
+    engine.lines = [line(at) for at in range(135)]
+    with cache.open(engine, KEY) as curves:
+        assert drawn(curves) == whole(engine.lines)

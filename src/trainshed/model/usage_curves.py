@@ -1,12 +1,15 @@
-"""The curves of an attempt's usage: its lines as series of points, for people.
+"""The samples of an attempt's usage as columns of numbers, for curves.
 
-Only servers draw curves, so supervisors do not import this.
+Columns, because tuples for all points of a day take longer than to parse its lines.  Only servers
+draw curves, so supervisors do not import this.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Final, NamedTuple
 
-from trainshed.model.usage import GPU_SPREADS, REPLICA_SPREADS, Spread, UsageLine
+from trainshed.model.usage import GPU_SPREADS, REPLICA_SPREADS, ReplicaUsage, Spread, UsageLine
 
 #: The units of the series by name; the values that a trainer reports have no unit.
 UNITS: Final[Mapping[str, str]] = {
@@ -21,77 +24,59 @@ UNITS: Final[Mapping[str, str]] = {
     "gpu_power": "W",
     "gpu_temperature": "C",
 }
+_GPU_NAMES: Final = tuple(f"gpu_{name}" for name in GPU_SPREADS)
+_read_replica: Final = attrgetter(*REPLICA_SPREADS)
+_read_gpu: Final = attrgetter(*GPU_SPREADS)
+
+#: A key of ``UNITS``, the task of a replica or "", and the UUID of a GPU or "".
+SeriesKey = tuple[str, str, str]
 
 
-class UsagePoint(NamedTuple):
-    """The samples of one series that make one point of a curve."""
+class SampleColumns(NamedTuple):
+    """The samples of one curve in the order of their times."""
 
-    at: float
-    """The time of the last sample, in seconds since 1970."""
-    low: float
-    mean: float
-    high: float
+    at: list[float]
+    """The end of each sample, in seconds since 1970."""
+    spreads: list[Spread]
+    steps: list[int | None]
+    """The last step of each sample, None if it was not reported; empty: there are no steps."""
 
+    @classmethod
+    def make_empty(cls) -> "SampleColumns":
+        return cls([], [], [])
 
-class UsageSeries(NamedTuple):
-    """One curve: a quantity of a replica or of a GPU over time."""
-
-    name: str
-    """A key of ``UNITS``."""
-    unit: str
-    task: str
-    """The task name of the replica; empty for a series of a GPU."""
-    gpu: str
-    """The UUID of the GPU; empty for a series of a replica."""
-    points: tuple[UsagePoint, ...]
+    def add(self, at: float, spread: Spread) -> None:
+        """Add a sample of a curve without steps."""
+        self.at.append(at)
+        self.spreads.append(spread)
 
 
-def list_series(lines: Sequence[UsageLine]) -> list[UsageSeries]:
-    """List the series of replicas and GPUs in ``lines``; values that a program reported excluded.
+class UsageColumns:
+    """The samples of all curves of an attempt; what was not measured has none."""
 
-    The points of ``step`` have the first and the last step of their line.
-    """
-    points: dict[tuple[str, str, str], list[UsagePoint]] = {}
-    for line in lines:
-        for task, replica in line.replicas.items():
-            for name in REPLICA_SPREADS:
-                _add_point(points, (name, task, ""), line.at, getattr(replica, name))
-            if replica.step is not None:
-                first, last = replica.step
-                spread = Spread(min(first, last), last, max(first, last))
-                _add_point(points, ("step", task, ""), line.at, spread)
-        for uuid, gpu in line.gpus.items():
-            for name in GPU_SPREADS:
-                _add_point(points, (f"gpu_{name}", "", uuid), line.at, getattr(gpu, name))
-    return [
-        UsageSeries(name, UNITS[name], task, gpu, tuple(series))
-        for (name, task, gpu), series in points.items()
-    ]
+    def __init__(self, lines: Iterable[UsageLine]) -> None:
+        """Read the samples in ``lines``."""
+        self.usage: dict[SeriesKey, SampleColumns] = defaultdict(SampleColumns.make_empty)
+        """Those of replicas and GPUs."""
+        self.values: dict[tuple[str, str], SampleColumns] = defaultdict(SampleColumns.make_empty)
+        """What programs reported, by name and task."""
+        for line in lines:
+            for task, replica in line.replicas.items():
+                self._add_replica(task, replica, line.at)
+            for uuid, gpu in line.gpus.items():
+                for name, spread in zip(_GPU_NAMES, _read_gpu(gpu), strict=True):
+                    if spread is not None:
+                        self.usage[name, "", uuid].add(line.at, spread)
 
-
-def _add_point(
-    points: dict[tuple[str, str, str], list[UsagePoint]],
-    key: tuple[str, str, str],
-    at: float,
-    spread: Spread | None,
-) -> None:
-    if spread is not None:
-        points.setdefault(key, []).append(UsagePoint(at, *spread))
-
-
-def downsample(points: Sequence[UsagePoint], points_max: int) -> Sequence[UsagePoint]:
-    """Return at most ``points_max`` points, at least 1; the least and greatest values stay."""
-    count = len(points)
-    if count <= points_max:
-        return points
-    ends = [count * number // points_max for number in range(points_max + 1)]
-    return [_merge_points(points[start:end]) for start, end in zip(ends, ends[1:])]
-
-
-def _merge_points(points: Sequence[UsagePoint]) -> UsagePoint:
-    return UsagePoint(
-        points[-1].at,
-        min(point.low for point in points),
-        sum(point.mean / len(points) for point in points),
-        max(point.high for point in points),
-    )
+    def _add_replica(self, task: str, replica: ReplicaUsage, at: float) -> None:
+        for name, spread in zip(REPLICA_SPREADS, _read_replica(replica), strict=True):
+            if spread is not None:
+                self.usage[name, task, ""].add(at, spread)
+        last = None
+        if replica.step is not None:
+            first, last = replica.step
+            self.usage["step", task, ""].add(at, Spread(min(first, last), last, max(first, last)))
+        for name, spread in replica.values.items():
+            columns = self.values[name, task]
+            columns.add(at, spread)
+            columns.steps.append(last)

@@ -8,7 +8,7 @@ import errno
 import gc
 import math
 import threading
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
@@ -16,9 +16,8 @@ from typing import Final, TypeVar
 from trainshed.engines.capabilities import SupportsUsage
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.usage import UsageLine
-from trainshed.model.usage_curves import list_series
-from trainshed.service.figures.answers import ScalarPoint
-from trainshed.service.figures.growing_curve import CurvePoint, GrowingCurve
+from trainshed.model.usage_curves import SampleColumns, SeriesKey, UsageColumns
+from trainshed.service.figures.growing_curve import GrowingCurve
 
 #: The most lines of an attempt that are read, the newest.
 LINES_MAX: Final = 100_000
@@ -42,8 +41,7 @@ class AttemptCurves:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.usage: dict[tuple[str, str, str], GrowingCurve] = {}
-        """By figure, task and UUID of the GPU, as in ``UsageSeries``."""
+        self.usage: dict[SeriesKey, GrowingCurve] = {}
         self.values: dict[tuple[str, str], GrowingCurve] = {}
         """What programs reported, by name and task."""
         self.point_count = 0
@@ -56,22 +54,20 @@ class AttemptCurves:
         if newest and newest[0].at <= self._last_s <= newest[-1].at:
             self._add([line for line in newest if line.at > self._last_s])
         else:  # the first call, many new lines, or a clock that was set back
-            self.usage, self.values = {}, {}
             with _pause_collection():
-                self._add(engine.read_usage(key)[-LINES_MAX:])
+                lines = engine.read_usage(key)[-LINES_MAX:]
+                self.usage, self.values = {}, {}
+                self._add(lines)
 
     def _add(self, lines: Sequence[UsageLine]) -> None:
-        usage: dict[tuple[str, str, str], list[ScalarPoint]] = {
-            (one.name, one.task, one.gpu): [(None, *point) for point in one.points]
-            for one in list_series(lines)
-        }
-        values = _list_values(lines)
-        _drop_new(usage, self.usage, CURVES_MAX)
-        _drop_new(values, self.values, VALUES_MAX)
-        count = len(self.usage.keys() | usage.keys()) + len(self.values.keys() | values.keys())
+        samples = UsageColumns(lines)
+        _drop_new(samples.usage, self.usage, CURVES_MAX)
+        _drop_new(samples.values, self.values, VALUES_MAX)
+        count = len(self.usage.keys() | samples.usage.keys())
+        count += len(self.values.keys() | samples.values.keys())
         points_max = max(2, min(POINTS_MAX, KEPT_POINTS_MAX // max(1, count)))
-        _extend(self.usage, usage, points_max)
-        _extend(self.values, values, points_max)
+        _extend(self.usage, samples.usage, points_max)
+        _extend(self.values, samples.values, points_max)
         self._last_s = lines[-1].at if lines else self._last_s
         self.point_count = sum(map(len, [*self.usage.values(), *self.values.values()]))
 
@@ -80,8 +76,7 @@ class AttemptCurves:
 def _pause_collection() -> Iterator[None]:
     """Pause the garbage collector; without that, half of the time to parse a day is its own.
 
-    It would look at the hundreds of thousands of new tuples again and again, and they hold no
-    cycles.
+    It would look at the hundred thousand new tuples again and again, and they hold no cycles.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -92,35 +87,23 @@ def _pause_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _list_values(lines: Sequence[UsageLine]) -> dict[tuple[str, str], list[ScalarPoint]]:
-    """Return the points of the values that programs reported, by name and task."""
-    points: defaultdict[tuple[str, str], list[ScalarPoint]] = defaultdict(list)
-    for line in lines:
-        for task, usage in line.replicas.items():
-            step = usage.step[1] if usage.step else None
-            for name, spread in usage.values.items():
-                points[name, task].append((step, line.at, *spread))
-    return points
-
-
 def _drop_new(
-    points: dict[_Key, list[ScalarPoint]], curves: Mapping[_Key, GrowingCurve], curves_max: int
+    samples: dict[_Key, SampleColumns], curves: Mapping[_Key, GrowingCurve], curves_max: int
 ) -> None:
-    """Drop the points of the last new curves beyond ``curves_max``."""
-    new_keys = [key for key in points if key not in curves]
+    """Drop the samples of the last new curves beyond ``curves_max``."""
+    new_keys = [key for key in samples if key not in curves]
     for key in new_keys[max(0, curves_max - len(curves)) :]:
-        del points[key]
+        del samples[key]
 
 
 def _extend(
-    curves: dict[_Key, GrowingCurve], points: dict[_Key, list[ScalarPoint]], points_max: int
+    curves: dict[_Key, GrowingCurve], samples: Mapping[_Key, SampleColumns], points_max: int
 ) -> None:
-    for key, added in points.items():
-        if key not in curves:
-            curves[key] = GrowingCurve.of_points(added, points_max)
-            continue
-        for point in added:
-            curves[key].add(CurvePoint(*point), points_max)
+    for key, added in samples.items():
+        if key in curves:
+            curves[key].extend(added, points_max)
+        else:
+            curves[key] = GrowingCurve.of_samples(added, points_max)
 
 
 class AttemptCurveCache:
@@ -149,6 +132,8 @@ class AttemptCurveCache:
         """Forget the attempts that were not read for longest."""
         with self._lock:
             total = sum(curves.point_count for curves in self._attempts.values())
-            while total > CACHED_POINTS_MAX or len(self._attempts) > _ATTEMPTS_MAX:
+            while self._attempts and (
+                total > CACHED_POINTS_MAX or len(self._attempts) > _ATTEMPTS_MAX
+            ):
                 _, curves = self._attempts.popitem(last=False)
                 total -= curves.point_count

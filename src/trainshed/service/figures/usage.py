@@ -1,6 +1,6 @@
 """Reads what the replicas and GPUs of a job used, through the engines of its attempts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -9,15 +9,17 @@ from trainshed.engines.capabilities import SupportsUsage
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.refusals import Code, Refusal
-from trainshed.model.usage_curves import UNITS, downsample, list_series
+from trainshed.model.usage_curves import UNITS, SeriesKey, UsageColumns
 from trainshed.service.figures.answers import JobUsage, UsageCurve
 from trainshed.service.figures.attempt_curves import LINES_MAX, AttemptCurveCache, AttemptCurves
 from trainshed.service.figures.attempt_spans import list_attempt_spans
+from trainshed.service.figures.growing_curve import GrowingCurve
 from trainshed.service.jobs.story import Stories
 from trainshed.store.records.jobs import JobRecord
 
-#: The most series of one answer.
+#: The most series of one answer, and the most attempts, the newest.
 SERIES_MAX: Final = 200
+ATTEMPTS_MAX: Final = 100
 #: What an answer for a tuning job lacks.
 OF_TRIALS: Final = "a tuning job has no figures of its own; ask for one of its trials"
 #: The words of a sentence for the series of a GPU.
@@ -63,8 +65,8 @@ class UsageReader:
         spans = list_attempt_spans(self.stories.store, record)
         curves: list[UsageCurve] = []
         missing: list[str] = [OF_TRIALS] if record.job.spec.is_study else []
-        for number in _choose_attempts(record, call):
-            if len(curves) >= SERIES_MAX:
+        for count, number in enumerate(_choose_attempts(record, call)):
+            if len(curves) >= SERIES_MAX or count == ATTEMPTS_MAX:
                 missing.append(_explain_limit(number))
                 break
             try:
@@ -74,20 +76,22 @@ class UsageReader:
                 continue
             missing += self._explain_gaps(record, number, added)
             curves += added
+        missing += _explain_rest(len(curves))
         return JobUsage(attempts=spans, series=curves[:SERIES_MAX], missing=missing)
 
     def _read_curves(self, key: AttemptKey, call: UsageCall) -> list[UsageCurve]:
         """Return the curves of an attempt in the time of the call.  Raises UnreadSamples."""
         if call.since_s is None and call.until_s is None:
             with self.open_curves(key) as curves:
-                return list(_draw_all(key.attempt, curves, call.points_max))
+                return list(_draw(key.attempt, curves.usage, call.points_max))
         with self._open(key) as engine:
             lines = engine.read_usage(key)[-LINES_MAX:]
-        series = list_series([line for line in lines if call.includes(line.at)])
-        return [
-            _curve(key.attempt, one[:4], [*downsample(one.points, call.points_max)])
-            for one in series
-        ]
+        samples = UsageColumns(line for line in lines if call.includes(line.at)).usage
+        drawn = {
+            name: GrowingCurve.of_samples(columns, call.points_max)
+            for name, columns in samples.items()
+        }
+        return list(_draw(key.attempt, drawn, call.points_max))
 
     @contextmanager
     def open_curves(self, key: AttemptKey) -> Iterator[AttemptCurves]:
@@ -142,26 +146,30 @@ def _choose_attempts(record: JobRecord, call: UsageCall) -> Sequence[int]:
     return [call.attempt]
 
 
+def _explain_rest(count: int) -> Iterator[str]:
+    if count > SERIES_MAX:
+        yield (
+            f"{count - SERIES_MAX} of {count} series are left out: an answer has at most "
+            f"{SERIES_MAX}"
+        )
+
+
 def _explain_limit(attempt: int) -> str:
     return (
-        f"attempts up to {attempt} are left out: an answer has at most {SERIES_MAX} series; ask "
-        f"for one of them with attempt={attempt}"
+        f"attempts up to {attempt} are left out: an answer has at most {SERIES_MAX} series of "
+        f"{ATTEMPTS_MAX} attempts; ask for one of them with attempt={attempt}"
     )
 
 
-def _draw_all(attempt: int, curves: AttemptCurves, points_max: int) -> Iterator[UsageCurve]:
-    for (name, task, gpu), curve in curves.usage.items():
-        points = [(at_s, low, mean, high) for _, at_s, low, mean, high in curve.points(points_max)]
-        yield _curve(attempt, (name, UNITS[name], task, gpu), points)
-
-
-def _curve(
-    attempt: int,
-    title: tuple[str, str, str, str],
-    points: list[tuple[float, float, float, float]],
-) -> UsageCurve:
-    """Make a curve from its name, unit, task and GPU."""
-    name, unit, task, gpu = title
-    return UsageCurve(
-        name=name, unit=unit, attempt=attempt, task=task or None, gpu=gpu or None, points=points
-    )
+def _draw(
+    attempt: int, curves: Mapping[SeriesKey, GrowingCurve], points_max: int
+) -> Iterator[UsageCurve]:
+    for (name, task, gpu), curve in curves.items():
+        yield UsageCurve(
+            name=name,
+            unit=UNITS[name],
+            attempt=attempt,
+            task=task or None,
+            gpu=gpu or None,
+            points=[(at, low, mean, high) for _, at, low, mean, high in curve.points(points_max)],
+        )
