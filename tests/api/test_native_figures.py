@@ -221,6 +221,24 @@ def test_series_beyond_the_limit_are_said(world):
     ]
 
 
+def test_replicas_and_attempts_beyond_the_limits_are_said(world, monkeypatch):
+    job = running_job(world)
+    go(world.store, job.uid, JobState.QUEUED)
+    place(world.store, job.uid)
+    replica = ReplicaUsage(cpu=Spread(1, 1, 1))
+    give(world, job, UsageLine(1.0, 1, {f"worker-{n}": replica for n in range(250)}), attempt=2)
+    body = get(world, "jobs/census/usage")
+    assert len(body["series"]) == 200
+    assert body["missing"][-1].startswith("50 of 250 series are left out")
+    world.engine.usage.clear()
+    monkeypatch.setattr("trainshed.service.figures.usage.ATTEMPTS_MAX", 1)
+    *_, last = get(world, "jobs/census/usage")["missing"]
+    assert last.startswith("attempts up to 1 are left out")
+    assert not any(
+        "left out" in text for text in get(world, "jobs/census/usage?attempt=1")["missing"]
+    )
+
+
 @pytest.mark.parametrize("path", ["usage", "scalars"])
 @pytest.mark.parametrize("query", ["points=1", "points=2001"])
 def test_numbers_of_points_beyond_the_limits_are_refused(world, path, query):

@@ -132,6 +132,7 @@ class EventCurves:
         """Add new event files."""
         began_s = time.monotonic()
         self._problems.clear()
+        self._old_files.clear()
         for folder in folders:
             self._search_folder(folder, attempts)
         now_s = time.monotonic()

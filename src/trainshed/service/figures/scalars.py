@@ -18,7 +18,13 @@ from trainshed.service.figures.attempt_curves import AttemptCurves
 from trainshed.service.figures.attempt_spans import list_attempt_spans
 from trainshed.service.figures.event_curves import EventCurves, LogFolder
 from trainshed.service.figures.merge_curves import NamedCurve, merge_curves
-from trainshed.service.figures.usage import OF_TRIALS, SERIES_MAX, UnreadSamples, UsageReader
+from trainshed.service.figures.usage import (
+    ATTEMPTS_MAX,
+    OF_TRIALS,
+    SERIES_MAX,
+    UnreadSamples,
+    UsageReader,
+)
 from trainshed.service.starts.bucket_uris import HasBucket, buckets_of_project
 from trainshed.storage.buckets import SCHEME, Buckets, split
 from trainshed.store.records.jobs import JobRecord
@@ -80,7 +86,7 @@ class ScalarReader:
         """Yield the curves of values given to ``progress``."""
         count = 0
         for attempt in range(record.attempt, 0, -1):
-            if count >= SERIES_MAX:
+            if count >= SERIES_MAX or attempt <= record.attempt - ATTEMPTS_MAX:
                 left_out.append(
                     f"values given to progress by attempts up to {attempt} are left out; the "
                     "newer attempts have enough for an answer"
