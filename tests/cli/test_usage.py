@@ -55,6 +55,9 @@ def test_two_currencies_are_shown_beside_each_other(usage):
     both = {**ADA, "other_costs": [{**COST, "amount": 9.5, "currency": "USD"}]}
     run, _ = usage(report={**REPORT, "rows": [both]})
     assert "1,234 EUR + 9.50 USD  308.6 EUR + 308.6 USD" in run.out
+    run, _ = usage("--format", "csv", report={**REPORT, "rows": [both]})
+    (row,) = csv.DictReader(io.StringIO(run.out))
+    assert (row["cost"], row["currency"], row["other_costs"]) == ("1234.5", "EUR", "9.5 USD")
 
 
 def test_csv_has_every_use_and_no_formula(usage):

@@ -20,6 +20,8 @@ _KEYS: Final = ("project", "user", "type", "day")
 _HOUR_S: Final = 3600.0
 _KWH_J: Final = 3.6e6
 _IDLE: Final = "idle"
+#: The last columns of CSV; ``other_costs`` are those in other currencies, such as "9.5 USD".
+_COST_COLUMNS: Final = ("cost", "currency", "at_least", "idle_cost", "other_costs")
 #: Uses of GPU time with a column of their own, as shares of the time that jobs held GPUs.
 _SHARES: Final = ("productive", _IDLE, "lost", "starting", "unknown")
 #: Numbers below a limit have so many digits behind the point.
@@ -63,7 +65,7 @@ def run(request: flags.Request) -> int:
 
 def _csv(report: Json) -> str:
     uses = [f"{kind}_{use}_s" for kind in ("gpu", "vcpu") for use in HELD_USES]
-    head = [report["by"], "jobs", *uses, "energy_j", "cost", "currency", "at_least", "idle_cost"]
+    head = [report["by"], "jobs", *uses, "energy_j", *_COST_COLUMNS]
     return csv_text([head, *map(_csv_row, report["rows"])])
 
 
@@ -74,8 +76,9 @@ def _csv_row(row: Json) -> Sequence[object]:
         for use in HELD_USES
     ]
     cost = row["cost"] or {}
+    others = "; ".join(f"{other['amount']} {other['currency']}" for other in row["other_costs"])
     idle = cost.get("parts", {}).get(_IDLE)
-    money = (cost.get("amount"), cost.get("currency"), cost.get("at_least"), idle)
+    money = (cost.get("amount"), cost.get("currency"), cost.get("at_least"), idle, others)
     return [row["key"], row["jobs"], *seconds, row["energy_j"], *money]
 
 
