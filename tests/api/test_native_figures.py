@@ -21,6 +21,7 @@ from trainshed.service.costs.prices import PriceSource
 from trainshed.service.figures.progress import ProgressReader
 from trainshed.service.figures.scalars import ScalarReader
 from trainshed.service.figures.usage import UsageReader
+from trainshed.service.goodput.reader import GoodputReader
 from trainshed.service.jobs.story import Stories
 from trainshed.storage.buckets import buckets_of
 from trainshed.store.opening import open_store
@@ -40,11 +41,11 @@ NO_WORK_FOLDER = (
 def world(tmp_path):
     """A server with a fake engine, whose folder of buckets is ``folder``."""
     new_database(tmp_path)
-    store = open_store(f"sqlite:///{tmp_path / 'trainshed.db'}")
+    clock = SimpleNamespace(now_s=1000.0, store_s=1_764_500_000)
+    store = open_store(f"sqlite:///{tmp_path / 'trainshed.db'}", lambda: clock.store_s * 10**9)
     engine = FakeEngine([])
     usage = UsageReader(Stories(store), Engines.from_engine(engine))
     scalars = ScalarReader(usage, buckets_of(tmp_path), {"far"})
-    clock = SimpleNamespace(now_s=1000.0)
     progress = ProgressReader(
         store, usage.engines, PriceSource(), lambda _project, _spec: 2.5, lambda: clock.now_s
     )
@@ -266,13 +267,31 @@ def test_the_progress_of_running_jobs_has_step_rate_and_use(world):
     assert row["cost"] is None, "its machine types have no price"
 
 
-def test_a_job_with_priced_machines_has_a_cost(world):
-    group = ReplicaGroup(role=Role.PRIMARY, count=1, machine_type="n1-standard-4")
-    spec = JobSpec(dialect=Dialect.AIPLATFORM_V1, region="us-central1", groups=(group,))
-    running_job(world, expanded=spec)
+def test_the_cost_of_a_running_job_is_that_of_its_goodput(world):
+    group = ReplicaGroup(role=Role.PRIMARY, count=2, machine_type="n1-standard-4")
+    other = ReplicaGroup(role=Role.WORKER, count=3, machine_type="my-own")
+    spec = JobSpec(dialect=Dialect.AIPLATFORM_V1, region="us-central1", groups=(group, other))
+    job = running_job(world, expanded=spec)
+    world.clock.store_s += 600
+    restarting = NewEvent(kind="RESTARTING", message="Attempt 1 was lost.")
+    go(world.store, job.uid, JobState.QUEUED, events=(restarting,))
+    world.clock.store_s += 900
+    place(world.store, job.uid)
+    go(world.store, job.uid, JobState.RUNNING)
+    world.clock.store_s += 3000
     (row,) = progress_of(world)
-    assert row["cost"]["amount"] >= 0
-    assert (row["cost"]["currency"], row["cost"]["at_least"]) == ("USD", False)
+    reader = GoodputReader(
+        stories=Stories(world.store),
+        engines=Engines.from_engine(world.engine),
+        prices=PriceSource(),
+    )
+    goodput = reader.goodput("demo", "census")
+    assert goodput.seconds["held"] == 3600
+    assert row["cost"]["amount"] == pytest.approx(goodput.cost["amount"])
+    assert row["cost"]["amount"] == pytest.approx(2 * 0.19, rel=0.2), "an hour of two machines"
+    same = ("currency", "at_least", "lacking", "source", "date")
+    assert [row["cost"][name] for name in same] == [goodput.cost[name] for name in same]
+    assert row["cost"]["at_least"]
 
 
 def test_progress_is_computed_once_in_ten_seconds(world):

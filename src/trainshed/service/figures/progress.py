@@ -167,7 +167,8 @@ class ProgressReader:
 
     def _cost_of(self, facts: _AttemptFacts) -> Mapping[str, Any] | None:
         """Return what the machines have cost so far; None if no machine has a price."""
-        held_s = facts.earlier_s + max(0.0, time.time() - facts.placed_s)
+        # the store's time, by which the attempt was placed: the machine's clock may be set
+        held_s = facts.earlier_s + max(0.0, self._store.now().timestamp() - facts.placed_s)
         prices = self._prices.list_for_job(facts.spec)
         cost = split_cost(machines_of(facts.spec), prices, {"held": held_s})
         return cost.document if cost.amount is not None else None
