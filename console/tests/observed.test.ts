@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  comparePace, describePrices, formatCost, formatEnergy, formatGoodput, formatHours, formatShare, formatShortCost, formatSteps, formatStepTime, formatUnit, readCost,
-  remainingSeconds, sharesOf, sumOf, type JobCost,
+  amountsOf, comparePace, describePrices, formatCost, formatEnergy, formatGoodput, formatHours, formatShare, formatShortCost, formatSteps, formatStepTime, formatUnit, readCost,
+  remainingSeconds, sharesOf, sumOf, usesOf, type JobCost,
 } from "../src/core/observed";
-import { daysOf, readUsageQuery, sortUsage, usageCsv } from "../src/core/usage";
+import { daysOf, formatIdleCost, readUsageQuery, sortUsage, usageCsv } from "../src/core/usage";
 import type { MachineUse, ProgressRow } from "../src/net/types";
 
 const COST: JobCost = { amount: 41.234, currency: "USD", at_least: false, lacking: [], parts: { productive: 41.234 }, source: "catalog", date: "2026-11-01" };
@@ -67,7 +67,7 @@ test("the address of the page Usage", () => {
   assert.deepEqual(readUsageQuery(new URLSearchParams("")), { by: "project", period: "7d", from: "", to: "" });
   assert.deepEqual(readUsageQuery(new URLSearchParams("by=day&from=2026-11-01&to=x")), { by: "day", period: "", from: "2026-11-01", to: "" });
   assert.deepEqual(readUsageQuery(new URLSearchParams("by=x&period=30d")).period, "30d");
-  assert.deepEqual(daysOf({ by: "day", period: "yesterday", from: "", to: "" }), { since: "yesterday", until: null });
+  assert.deepEqual(daysOf({ by: "day", period: "yesterday", from: "", to: "" }), { since: "yesterday", until: "yesterday" });
   assert.deepEqual(daysOf({ by: "day", period: "", from: "2026-11-01", to: "" }), { since: "2026-11-01", until: null });
 });
 
@@ -78,5 +78,14 @@ test("rows are sorted by a column, and written as CSV with seconds", () => {
   assert.deepEqual(sortUsage(rows, "key", false).map(({ key }) => key), ["a", "b", "c"]);
   const lines = usageCsv("user", [row("ada", 10, null)]).trim().split("\r\n");
   assert.equal(lines[0]?.startsWith("user,jobs,gpu_seconds_productive,"), true);
-  assert.equal(lines[1], "ada,2,10,0,0,0,0,0,5,0,7,,,USD,false,");
+  assert.equal(lines[1], "ada,2,10,0,0,0,0,0,5,0,7,,,USD,false,,");
+});
+
+test("idle GPUs are a part of the cost of productive time, or of time without known steps", () => {
+  const parts = { starting: 1, productive: 3, idle: 2 };
+  assert.deepEqual(amountsOf({ goodput: 0.9 }, parts), { starting: 1, productive: 5 });
+  assert.deepEqual(amountsOf({ goodput: null }, { starting: 1, unknown: 3, idle: 2 }), { starting: 1, productive: 0, unknown: 5 });
+  assert.deepEqual(usesOf({ goodput: null }, { productive: 7 }), { productive: 0, unknown: 7 });
+  assert.equal(formatIdleCost({ ...row("a", 1, 9), cost: { ...COST, parts } }), "2.00 USD");
+  assert.equal(formatIdleCost(row("a", 1, 9)), "");
 });

@@ -75,7 +75,7 @@ def test_nodes_with_a_gpu_that_is_held_and_idle_are_found(simulated, visit):
     gpus = cards.first.get_by_role("list").get_by_role("button")
     expect(gpus.nth(0)).to_contain_text("93 % · 12 GB · 280 W")
     expect(gpus.nth(1)).to_contain_text("idle 42 min · 7")
-    page.get_by_label("held and idle (1)").check()
+    page.get_by_label("held and idle for 10 min (1)").check()
     expect(cards).to_have_count(1)
     expect(page).to_have_url(re.compile("idle=1"))
     take_picture(page, "nodes-idle")

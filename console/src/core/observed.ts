@@ -51,6 +51,19 @@ export function formatAmount(amount: number): string {
   return amount < 1e-4 ? "< 0.0001" : String(Number(amount.toPrecision(2)));
 }
 
+/** Return the values by use of a job: without steps it is not known which of the rest were productive. */
+export function usesOf({ goodput }: { goodput: number | null }, values: Readonly<Record<string, number>>): Readonly<Record<string, number>> {
+  if (goodput !== null) return values;
+  return { ...values, productive: 0, unknown: (values.productive ?? 0) + (values.unknown ?? 0) };
+}
+
+/** Return the costs by use of a job's time: those of idle GPUs belong to the use of which they are a part. */
+export function amountsOf(job: { goodput: number | null }, parts: Readonly<Record<string, number>>): Readonly<Record<string, number>> {
+  const { idle = 0, ...amounts } = usesOf(job, parts);
+  const use = job.goodput === null ? "unknown" : "productive";
+  return { ...amounts, [use]: (amounts[use] ?? 0) + idle };
+}
+
 /** Return money for a narrow column: "≥ 12.34 USD" for at least 12.34 USD. */
 export function formatShortCost(cost: JobCost | null | undefined): string {
   return formatCost(cost).replace("at least", "≥");

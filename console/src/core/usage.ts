@@ -2,14 +2,14 @@
 
 import type { MachineUse } from "../net/types";
 import { writeCsv } from "./csv";
-import { BUCKETS, formatCost, readCost, sumOf, type JobCost } from "./observed";
+import { BUCKETS, formatAmount, formatCost, readCost, sumOf, type JobCost } from "./observed";
 
 export const GROUPINGS = [["project", "by project"], ["user", "by user"], ["type", "by machine type"], ["day", "by day"]] as const;
 export type Grouping = (typeof GROUPINGS)[number][0];
 
-/** The first day of a period that lasts until today, as the server reads it. Days are those of UTC. */
+/** The first day of a period as the server reads it; but for yesterday, it lasts until today. Days are those of UTC. */
 export const PERIODS: readonly (readonly [string, string])[] = [
-  ["today", "today"], ["yesterday", "since yesterday"], ["7d", "the last 7 days"], ["30d", "the last 30 days"], ["90d", "the last 90 days"], ["365d", "the last 365 days"],
+  ["today", "today"], ["yesterday", "yesterday"], ["7d", "the last 7 days"], ["30d", "the last 30 days"], ["90d", "the last 90 days"], ["365d", "the last 365 days"],
 ];
 const PERIOD = "7d";
 
@@ -34,7 +34,7 @@ export function readUsageQuery(query: URLSearchParams): UsageQuery {
 
 /** Return the first and the last day of a view as the server reads them; null for its default. */
 export function daysOf({ period, from, to }: UsageQuery): { since: string | null; until: string | null } {
-  if (period) return { since: period, until: null };
+  if (period) return { since: period, until: period === "yesterday" ? period : null };
   return { since: from || null, until: to || null };
 }
 
@@ -56,15 +56,21 @@ export function sortUsage(rows: readonly MachineUse[], column: string, descendin
 /** Return the rows as CSV, with seconds as the server counts them. */
 export function usageCsv(by: Grouping, rows: readonly MachineUse[]): string {
   const buckets = BUCKETS.map(({ id }) => id);
-  const head = [by, "jobs", ...buckets.map((id) => `gpu_seconds_${id}`), "vcpu_seconds", "energy_joules", "cost", "currency", "cost_is_at_least", "other_costs"];
+  const head = [by, "jobs", ...buckets.map((id) => `gpu_seconds_${id}`), "vcpu_seconds", "energy_joules", "cost", "currency", "cost_is_at_least", "other_costs", "idle_cost"];
   const lines = rows.map((row) => {
     const cost = readCost(row.cost);
     return [
       row.key, String(row.jobs), ...buckets.map((id) => String(row.gpu_seconds[id] ?? 0)), String(sumOf(row.vcpu_seconds)), String(row.energy_j ?? ""),
       String(cost?.amount ?? ""), cost?.currency ?? "", cost ? String(cost.at_least) : "", otherCosts(row).map(formatCost).join("; "),
+      String(cost?.parts.idle ?? ""),
     ];
   });
   return writeCsv([head, ...lines]);
+}
+
+/** Return what the machines cost while their GPUs ran nothing; "" for none, or without a price. */
+export function formatIdleCost(row: MachineUse): string {
+  return [readCost(row.cost), ...otherCosts(row)].flatMap((cost) => (cost?.parts.idle ? [`${formatAmount(cost.parts.idle)} ${cost.currency ?? ""}`] : [])).join(" + ");
 }
 
 /** Return the costs in other currencies, which are never added. */

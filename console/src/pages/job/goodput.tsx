@@ -1,7 +1,7 @@
 /** Goodput: which part of the time that a job held its machines was productive, and what it cost. */
 
 import { formatCount, formatDuration } from "../../core/format";
-import { describePrices, formatAmount, formatEnergy, formatGoodput, formatHours, formatShare, formatShortCost, readCost, sharesOf, sumOf } from "../../core/observed";
+import { amountsOf, describePrices, formatAmount, formatEnergy, formatGoodput, formatHours, formatShare, formatShortCost, readCost, sharesOf, sumOf, usesOf } from "../../core/observed";
 import { isEnded } from "../../core/queue";
 import { jobResource } from "../../core/route";
 import { callApi } from "../../net/api";
@@ -51,11 +51,6 @@ function Figures({ goodput }: { goodput: JobGoodput }) {
   );
 }
 
-/** Return the seconds by use: without steps it is not known which of the rest were productive. */
-function usesOf({ goodput }: { goodput: number | null }, seconds: Readonly<Record<string, number>>): Readonly<Record<string, number>> {
-  return goodput === null ? { ...seconds, productive: 0, unknown: seconds.productive ?? 0 } : seconds;
-}
-
 function Big({ title, text, hint }: { title: string; text: string; hint: string }) {
   return <div><dt>{title}</dt><dd><b class="num">{text}</b><span class="hint">{hint}</span></dd></div>;
 }
@@ -65,6 +60,8 @@ function Parts({ goodput, shares }: { goodput: JobGoodput; shares: Shares }) {
   const all = readCost(goodput.cost);
   const cost = all?.amount === null ? null : all;
   const hasGpus = sumOf(gpus) > 0;
+  const amounts = amountsOf(goodput, cost?.parts ?? {});
+  const idle = cost?.parts.idle ?? 0;
   const waits = [["first_wait", "waited for machines"], ["other_waits", "waited after a restart"]] as const;
   return (
     <div class="scroll">
@@ -77,10 +74,13 @@ function Parts({ goodput, shares }: { goodput: JobGoodput; shares: Shares }) {
               <th scope="row"><span class={`bucket-sign b-${id}`} aria-hidden="true" /> {title}</th>
               <td class="num">{formatDuration(length)}</td><td class="num">{formatShare(share)}</td>
               {hasGpus && <td class="num">{formatHours(usesOf(goodput, gpus)[id] ?? 0)}</td>}
-              {cost && <td class="num">{formatAmount(usesOf(goodput, cost.parts)[id] ?? 0)}</td>}
+              {cost && <td class="num">{formatAmount(amounts[id] ?? 0)}</td>}
               <td class="hint">{meaning}</td>
             </tr>
           ))}
+          {idle > 0 && (
+            <tr><th scope="row"><span class="bucket-sign b-idle" aria-hidden="true" /> of it idle</th><td class="num">–</td><td class="num">–</td>{hasGpus && <td class="num">–</td>}<td class="num">{formatAmount(idle)}</td><td class="hint">the cost while a GPU ran nothing, part of the rows above</td></tr>
+          )}
           {waits.map(([id, title]) => (seconds[id] ?? 0) > 0 && (
             <tr key={id}><th scope="row">{title}</th><td class="num">{formatDuration(seconds[id] ?? 0)}</td><td class="num">–</td>{hasGpus && <td class="num">0</td>}{cost && <td class="num">0</td>}<td class="hint">holds no machine</td></tr>
           ))}

@@ -93,7 +93,7 @@ function Tools({ view, onlyIdle, query, shown, all }: ToolsProps) {
       <input type="search" placeholder="name, state, job, GPU" aria-label="Filter the nodes" value={query}
         onInput={(event) => setQuery({ q: event.currentTarget.value })} />
       <label class="check" title="Nodes with a GPU on which its job has run nothing for ten minutes">
-        <input type="checkbox" checked={onlyIdle} onChange={(event) => setQuery({ idle: event.currentTarget.checked ? "1" : null })} /> held and idle ({countHeldIdle(all)})
+        <input type="checkbox" checked={onlyIdle} onChange={(event) => setQuery({ idle: event.currentTarget.checked ? "1" : null })} /> held and idle for 10 min ({countHeldIdle(all)})
       </label>
       {!isAdministrator() && <span class="hint">An administrator of all projects takes nodes out of service.</span>}
     </div>

@@ -7,7 +7,7 @@ import { showHidden } from "../../core/hidden";
 import { describePrices, FLEET_BUCKETS, formatCost, formatEnergy, formatHours, formatShare, formatShortCost, readCost, sharesOf, sumOf } from "../../core/observed";
 import type { Route } from "../../core/route";
 import { setQuery } from "../../core/router";
-import { daysOf, GROUPINGS, PERIODS, otherCosts, readUsageQuery, sortUsage, usageCsv, type Grouping, type UsageQuery } from "../../core/usage";
+import { daysOf, formatIdleCost, GROUPINGS, PERIODS, otherCosts, readUsageQuery, sortUsage, usageCsv, type Grouping, type UsageQuery } from "../../core/usage";
 import { callApi } from "../../net/api";
 import { ALL_PROJECTS, project } from "../../net/project";
 import type { MachineUse, UsageReport } from "../../net/types";
@@ -59,13 +59,14 @@ function Answer({ answer, by }: { answer: UsageReport; by: Grouping }) {
   const shares = sharesOf(total.gpu_seconds);
   const cost = readCost(total.cost);
   const prices = cost ? describePrices(cost) : "";
+  const idleCost = formatIdleCost(total);
   const fleet = sharesOf(answer.fleet?.gpu_seconds ?? {}, FLEET_BUCKETS);
   return (
     <>
       <p class="wide">
         {formatPlural(total.jobs, "job")} from {answer.since} to {answer.until} (UTC): <b>{formatHours(sumOf(total.gpu_seconds))} GPU hours</b>
         {shares.length > 0 && <>, of which {describeShares(shares)}</>}
-        ; {formatHours(sumOf(total.vcpu_seconds))} vCPU hours{total.energy_j === null ? "" : `; ${formatEnergy(total.energy_j)} of the GPUs`}; cost <b>{[cost, ...otherCosts(total)].map(formatCost).join(" and ")}</b>.
+        ; {formatHours(sumOf(total.vcpu_seconds))} vCPU hours{total.energy_j === null ? "" : `; ${formatEnergy(total.energy_j)} of the GPUs`}; cost <b>{[cost, ...otherCosts(total)].map(formatCost).join(" and ")}</b>{idleCost && `, of which ${idleCost} while GPUs were idle`}.
         {prices && <span class="hint"> {prices}.</span>}
       </p>
       {fleet.length > 0 && (
@@ -104,7 +105,7 @@ function columnsOf(by: Grouping): Column<MachineUse>[] {
     { id: "jobs", title: "Jobs", width: "4.5rem", isNumber: true, isSortable: true, cell: (row) => formatCount(row.jobs) },
     { id: "gpus", title: "GPU hours", width: "6.5rem", isNumber: true, isSortable: true, cell: (row) => formatHours(sumOf(row.gpu_seconds)) },
     { id: "bar", title: "Use of the GPU hours", width: "minmax(12rem, 3fr)", cell: (row) => <TimeBar shares={sharesOf(row.gpu_seconds)} label={row.key} /> },
-    { id: "idle", title: "Held and idle", width: "7rem", isNumber: true, isSortable: true, cell: (row) => `${formatHours(row.gpu_seconds.idle ?? 0)} h` },
+    { id: "idle", title: "Held and idle", width: "10rem", isNumber: true, isSortable: true, cell: (row) => [`${formatHours(row.gpu_seconds.idle ?? 0)} h`, formatIdleCost(row)].filter(Boolean).join(" · ") },
     { id: "vcpus", title: "vCPU hours", width: "6.5rem", isNumber: true, isSortable: true, cell: (row) => formatHours(sumOf(row.vcpu_seconds)) },
     { id: "energy", title: "Energy", width: "6rem", isNumber: true, isSortable: true, cell: (row) => formatEnergy(row.energy_j) },
     { id: "cost", title: "Cost", width: "8.5rem", isNumber: true, isSortable: true, cell: (row) => <Cost row={row} /> },
