@@ -81,8 +81,8 @@ def test_the_log_has_both_as_lines_of_the_service(client, job):
     assert any(text.startswith("Workers and reducers are on one machine") for text in severities)
 
 
-def test_explain_and_describe_end_with_it(client, job):
-    assert client("jobs", "explain", job).out.splitlines()[-1] == CAME
+def test_explain_and_describe_have_it(client, job):
+    assert CAME in client("jobs", "explain", job).out.splitlines()
     assert client("jobs", "explain", job, "--format", "json").json["reduction"] == CAME
     described = client("ai", "custom-jobs", "describe", job)
     assert described.code == 0
