@@ -1,5 +1,6 @@
 """A collector of traces for tests: OTLP over HTTP on loopback, which may hang or refuse."""
 
+import contextlib
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,10 +18,14 @@ def skip_without_opentelemetry():
 
 
 class Collector:
-    """Remembers the spans that it accepts, as protobuf messages; ``status`` is what it answers."""
+    """Remembers the spans that it accepts, as protobuf messages.
+
+    ``status`` is what it answers, with so many ``answer_bytes``.
+    """
 
     def __init__(self):
         self.status = 200
+        self.answer_bytes = 0
         self.spans = []
         self.resources = []
         self.headers = []
@@ -75,8 +80,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
         self.send_response(self.collector.accept(body, self.headers))
-        self.send_header("content-length", "0")
+        self.send_header("content-length", str(self.collector.answer_bytes))
         self.end_headers()
+        with contextlib.suppress(OSError):  # the server closes a connection with a long answer
+            for _ in range(0, self.collector.answer_bytes, 1 << 20):
+                self.wfile.write(bytes(1 << 20))
 
     def log_message(self, *args):
         """Print nothing."""

@@ -1,5 +1,7 @@
 """Spans reach a collector by OTLP, and its answers are understood."""
 
+import resource
+
 import pytest
 
 from collector import Collector, attributes_of, skip_without_opentelemetry
@@ -98,6 +100,14 @@ def test_a_collector_that_hangs_or_is_away_ends_in_time(make, collector):
     assert make().send([SPAN]) is Sent.AWAY
     collector.close()
     assert make().send([SPAN]) is Sent.AWAY
+
+
+@pytest.mark.parametrize(("status", "result"), [(200, Sent.DONE), (400, Sent.REFUSED)])
+def test_a_long_answer_is_not_read(make, collector, status, result):
+    collector.status, collector.answer_bytes = status, 1 << 30
+    peak_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert make().send([SPAN]) is result
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak_before < 100_000, "KiB"
 
 
 def test_a_name_has_no_password(make):

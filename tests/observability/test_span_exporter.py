@@ -43,6 +43,14 @@ class Desk:
         self.is_closed.set()
 
 
+class SlowDesk(Desk):
+    """Answers each request after a while."""
+
+    def send(self, batch):
+        time.sleep(0.3)
+        return super().send(batch)
+
+
 class Stored:
     """Spans in a store, in parts; ``note_sent`` moves the mark."""
 
@@ -99,6 +107,16 @@ def test_a_collector_that_hangs_costs_only_spans(make):
     assert exporter.dropped >= 2000 - 2 * BATCH_MAX
     exporter.stop()
     assert desk.is_closed.wait(WAIT_S_MAX)
+
+
+def test_a_collector_that_answers_slowly_gets_what_the_queue_holds(make):
+    desk = SlowDesk()
+    exporter = make(desk, queue_max=BATCH_MAX)
+    for _ in range(20):
+        exporter.add(spans(100))
+    wait_until(lambda: sum(map(len, desk.batches)) + exporter.dropped == 2000)
+    assert exporter.dropped >= 2000 - 2 * BATCH_MAX
+    assert desk.batches
 
 
 @pytest.mark.parametrize("answer", [Sent.AWAY, Sent.REFUSED])

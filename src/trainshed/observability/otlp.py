@@ -33,6 +33,21 @@ _REFUSALS: Final = frozenset(
 )
 
 
+#: A longer answer of a collector is not read; an answer without an error is empty.
+_ANSWER_BYTES_MAX: Final = 65_536
+
+
+class _BoundedSession(requests.Session):
+    """Closes the connection instead of reading a long answer, or one of unknown length."""
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        response = super().send(request, **{**options, "stream": True})
+        length = response.headers.get("content-length", "")
+        if not length.isdecimal() or int(length) > _ANSWER_BYTES_MAX:
+            response.close()
+        return response
+
+
 class OtlpCollector:
     """A collector at a URL."""
 
@@ -41,7 +56,7 @@ class OtlpCollector:
         logging.getLogger("opentelemetry").addFilter(_drop)
         for name in _NOISY:
             logging.getLogger(name).addFilter(_drop)
-        session = requests.Session()
+        session = _BoundedSession()
         session.hooks["response"].append(self._note_status)
         self._status = 0
         self._name = _without_credentials(endpoint)
