@@ -79,6 +79,15 @@ def end_all(server):
             psutil.Process(pid).kill()
 
 
+def metrics_of(server):
+    """The samples of a server's page of metrics, by their names with labels."""
+    headers = {"Authorization": f"Bearer {server.token}"}
+    with server.opened(urllib.request.Request(f"{server.url}/metrics", headers=headers)) as answer:
+        lines = answer.read().decode().splitlines()
+    samples = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, _, value in samples}
+
+
 def check_the_end(server):
     """No traceback in the log, and no process left that the server or its jobs started."""
     check_log(server)

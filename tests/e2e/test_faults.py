@@ -28,6 +28,7 @@ from e2e.support import (
     PARENT,
     custom_job,
     good,
+    metrics_of,
     native,
     prepared,
     serving,
@@ -124,6 +125,7 @@ def test_a_full_disk(tmp_path):
             check_refusal(refused)
             assert "disk of the server's database is full" in refused[1]["error"]["message"]
             wait_until(lambda: "no space is left on its disk" in server.output())
+            assert metrics_of(server)["trainshed_store_up"] == 1, "it can be read"
             check_cancelled(server, crowd[: CROWD // 2])
             server.wait_for(f"/v1/{running.names['early']}", {"JOB_STATE_SUCCEEDED"})
             server.kill()
@@ -220,6 +222,7 @@ def test_a_locked_database(tmp_path):
             assert early["state"] == "JOB_STATE_RUNNING"
             for answer in answers:
                 check_refusal(answer.result())
+            assert metrics_of(server)["trainshed_store_up"] == 1
             wait_until(lambda: "is locked by another program" in server.output())
             time.sleep(max(0.0, began + OUTAGE_S - time.monotonic()))
         check_each_ran(server, [*acknowledged, submit(server, custom_job("afterwards"))])

@@ -15,6 +15,7 @@ from e2e.support import (
     custom_job,
     end_all,
     log_lines,
+    metrics_of,
     native,
     prepared,
     submit,
@@ -76,6 +77,16 @@ def check_that_it_ran_once(server, name):
     assert [text.split()[0] for text in texts] == ["I", "done"], texts
 
 
+def sums_of(*servers):
+    """The servers that lead and the jobs that run, summed over the pages of metrics."""
+    pages = [metrics_of(server) for server in servers]
+    running = [
+        sum(value for name, value in page.items() if name.startswith("trainshed_jobs{"))
+        for page in pages
+    ]
+    return sum(page["trainshed_server_leader"] for page in pages), sum(running)
+
+
 def test_one_of_two_servers_is_killed_and_its_jobs_end(servers, tmp_path):
     first, second = servers
     assert first.url != second.url
@@ -93,10 +104,12 @@ def test_one_of_two_servers_is_killed_and_its_jobs_end(servers, tmp_path):
         assert {job["name"] for job in jobs} >= set(names)
     for number, name in enumerate(names):
         servers[1 - number % 2].wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
+    wait_until(lambda: sums_of(first, second) == (1, JOBS), lambda: sums_of(first, second))
 
     first.kill()
     go[0].touch()
     late = submit(second, custom_job("late"))
+    wait_until(lambda: metrics_of(second)["trainshed_server_leader"] == 1)
     for number, name in enumerate(names):
         if number // 2 % 2 == 0:
             assert second.wait_for(f"/v1/{name}", FINAL)["state"] == "JOB_STATE_SUCCEEDED"

@@ -137,9 +137,7 @@ def test_jobs_of_the_release_before_go_on_and_end_under_this_one(servers, old_tr
         assert native(new, name)["attempt"] == 1
     for name in (succeeds, fails, unseen, stopped, waits):
         assert_figures(new, name)
-    wait_until(
-        lambda: good(new.call("GET", USAGE))["total"]["jobs"] == 5, "usage does not have all jobs"
-    )
+    wait_until(lambda: good(new.call("GET", USAGE))["total"]["jobs"] == 5)
     new.stop()
     check_the_end(new)
 

@@ -123,7 +123,7 @@ class UsageReader:
         if not series:
             yield (
                 f"attempt {attempt} has no samples in this time: it had not run for 10 seconds, "
-                "or the server samples nothing ([usage] every)"
+                "the server samples nothing ([usage] every), or an older release started it"
             )
             return
         demand = self.stories.store.demand(record.uid)
