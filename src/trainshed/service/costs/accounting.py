@@ -14,6 +14,7 @@ from trainshed.engines.several import Engines
 from trainshed.model.event_kinds import GOODPUT
 from trainshed.planning.goodput import JobTimes, job_goodput
 from trainshed.planning.usage_days import today
+from trainshed.service.costs.gpu_measurements import GpuMeasurements
 from trainshed.service.costs.job_use import idle_ratio, read_job_use, sum_cost
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.goodput.words import end_event
@@ -49,6 +50,7 @@ class Accounting:
     leads: Callable[[], bool]
     """Whether this server holds the scheduler's lease."""
     turns: CpuBudget
+    measurements: GpuMeasurements = field(default_factory=GpuMeasurements)
     monotonic: Callable[[], float] = time.monotonic
     _due_s: dict[int, float] = field(default_factory=dict, init=False)
     """When the rows of a job that holds machines are written again, by uid."""
@@ -117,7 +119,8 @@ class Accounting:
             return
         try:
             times = self.read_times(record)
-            rows = read_job_use(self.store, self.engines, self.prices, record, times)
+            measured = self.measurements.read(self.store, self.engines, uid, times)
+            rows = read_job_use(self.store, self.prices, record, times, measured)
             event = self._end_event(uid, times, rows)
         except (ValueError, KeyError, TypeError, ArithmeticError) as fault:
             # the other jobs are still written

@@ -1,7 +1,7 @@
 """Computes the goodput of a job, with its cost and the energy of its GPUs, for the API."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trainshed.engines.several import Engines
@@ -15,6 +15,7 @@ from trainshed.planning.goodput import (
     job_goodput,
     study_goodput,
 )
+from trainshed.service.costs.gpu_measurements import GpuMeasurements
 from trainshed.service.costs.job_use import idle_ratio, read_job_use, sum_cost
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.goodput.answers import AttemptGoodput, JobGoodput
@@ -37,6 +38,7 @@ class GoodputReader:
     stories: Stories
     engines: Engines
     prices: PriceSource
+    measurements: GpuMeasurements = field(default_factory=GpuMeasurements)
 
     def goodput(self, project: str, job_id: str) -> JobGoodput:
         """Return the goodput of a job until now, or until its end.  Raises Refusal."""
@@ -81,7 +83,8 @@ class GoodputReader:
         stored = store.usage_rows(record.uid) if times.ended_s is not None else ()
         if stored and all(row.end_ns is not None for row in stored):
             return stored
-        return read_job_use(store, self.engines, self.prices, record, times)
+        measured = self.measurements.read(store, self.engines, record.uid, times)
+        return read_job_use(store, self.prices, record, times, measured)
 
 
 def _sum_energy(rows: Iterable[UsageRow]) -> float | None:
