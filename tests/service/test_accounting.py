@@ -20,6 +20,7 @@ from trainshed.planning.goodput import gpu_seconds, job_goodput
 from trainshed.planning.prices import OwnPrices
 from trainshed.service.costs.accounting import REFRESH_S, Accounting
 from trainshed.service.costs.gpu_watch import GpuWatch
+from trainshed.service.costs.job_use import sum_cost
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.costs.usage_report import ReportQuery, UsageReports
 from trainshed.service.goodput.facts import goodput_facts
@@ -247,15 +248,20 @@ def test_a_job_that_ends_is_written_before_a_long_backlog(world):
 
 
 def test_currencies_are_never_added(world):
+    uids = []
     for number, currency in enumerate(("EUR", "USD", "EUR")):
         world.own = OwnPrices(source="own", currency=currency, per_hour=OWN.per_hour)
-        uid = world.job(job_id=f"j{number}")
+        uids.append(uid := world.job(job_id=f"j{number}"))
         world.run(uid, 3540)
         world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
         world.account()
     [row] = world.report().rows
     amounts = {cost["currency"]: cost["amount"] for cost in (row.cost, *row.other_costs)}
     assert amounts == {"EUR": pytest.approx(14.4), "USD": pytest.approx(7.2)}
+    cost = sum_cost(row for uid in uids for row in world.store.usage_rows(uid))
+    assert (cost.currency, cost.is_at_least) == ("EUR", True)
+    assert cost.amount == pytest.approx(14.4)
+    assert cost.lacking == ("7.20 USD more is in another currency",)
 
 
 def test_only_the_server_that_schedules_writes(world):

@@ -1,9 +1,11 @@
 """Computes what a job used of its machines, from its times and what was measured of its GPUs."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from trainshed.planning.goodput import JobTimes
 from trainshed.planning.job_cost import JobCost, sum_costs
+from trainshed.planning.plan_words import money
 from trainshed.planning.usage_days import GpuMeasurement
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.costs.usage_rows import group_machines, usage_rows
@@ -46,9 +48,17 @@ def cost_of_use(use: UsageRow | UsageSum) -> JobCost:
 
 
 def sum_cost(rows: Iterable[UsageRow]) -> JobCost | None:
-    """Return the cost of all machines; None for two currencies, which are not added."""
+    """Return the cost of all machines; None without a machine.
+
+    Currencies are not added: the cost is at least that in the one of most rows.
+    """
     sums = sum_costs(map(cost_of_use, rows))
-    return sums[0] if len(sums) == 1 else None
+    if len(sums) <= 1:
+        return sums[0] if sums else None
+    first, *others = sums
+    amounts = (money(other.amount or 0.0, other.currency or "") for other in others)
+    lacking = (*first.lacking, *(f"{amount} more is in another currency" for amount in amounts))
+    return replace(first, is_at_least=True, lacking=lacking)
 
 
 def idle_ratio(rows: Iterable[UsageRow]) -> float:
