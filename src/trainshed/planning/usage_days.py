@@ -4,6 +4,7 @@ An attempt starts first and stops last; lost time is the time before it stopped.
 its uses were is unknown, so each day gets its share of them.  Days are those of UTC.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -85,10 +86,24 @@ def day_uses(
         return ()
     spans = _spans(begin_s, end_s, goodput)
     shares = _middle_shares(goodput)
-    measured = [part for part in measured if part.end_s > part.begin_s]
     days = range(day_of(begin_s), day_of(end_s) + 1)
-    uses = (_day_use(day, spans, shares, measured) for day in days)
+    by_day = _group_by_day(measured, days)
+    uses = (_day_use(day, spans, shares, by_day[day]) for day in days)
     return [use for use in uses if sum(use.seconds.values()) > 0]
+
+
+def _group_by_day(
+    measured: Iterable[GpuMeasurement], days: range
+) -> Mapping[int, Sequence[GpuMeasurement]]:
+    """Return the measurements of each of the days: those of a long job are many."""
+    by_day: Mapping[int, list[GpuMeasurement]] = defaultdict(list)
+    for part in measured:
+        if part.end_s > part.begin_s:
+            first = max(day_of(part.begin_s), days.start)
+            last = min(day_of(part.end_s), days.stop - 1)
+            for day in range(first, last + 1):
+                by_day[day].append(part)
+    return by_day
 
 
 def _spans(begin_s: float, end_s: float, goodput: Goodput) -> Sequence[_Span]:
