@@ -42,7 +42,8 @@ def all_extras():
 
 
 def image_extras():
-    match = re.search(r'^ARG EXTRAS="(.+)"$', (ROOT / "deploy/Dockerfile").read_text(), re.M)
+    dockerfile = (ROOT / "deploy/Dockerfile").read_text()
+    match = re.search(r'^ARG EXTRAS="(.+)"$', dockerfile, re.MULTILINE)
     return match[1].split(",")
 
 

@@ -29,6 +29,7 @@ from trainshed.service.telemetry.families import FAMILIES
 from trainshed.service.telemetry.family import Distribution, Family, FamilyKind
 from trainshed.service.telemetry.installation import NODES_MAX
 from trainshed.service.telemetry.job_families import JOB_FAMILIES
+from trainshed.service.telemetry.job_goodput import sum_job_use
 from trainshed.service.telemetry.job_page import LABEL_CHARS_MAX, JobsPage
 from trainshed.service.telemetry.page import write_page
 from trainshed.service.telemetry.server_page import HeldTime, MetricsPage, PageSources, StoreReader
@@ -36,6 +37,7 @@ from trainshed.service.telemetry.store_counts import find_cause
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import open_store
 from trainshed.store.records.steps import CommittedChange
+from trainshed.store.records.usage import AttemptUse, UsageRow
 
 DOCS = Path(__file__).parents[2] / "docs/reference/telemetry.md"
 ALL = (*FAMILIES, *JOB_FAMILIES)
@@ -382,6 +384,59 @@ def test_a_page_of_jobs_has_their_states_restarts_steps_and_costs(store):
     assert samples["trainshed_job_cost", *key, "EUR", "true"] == 1.5
     assert ("trainshed_job_expected_steps", *key) not in samples
     assert not [labels for labels in samples if "gone" in labels]
+
+
+def test_a_page_of_jobs_has_what_they_used_of_their_machines_until_a_minute_ago(store):
+    job = place(store, add(store).uid)
+    key = (PROJECT, str(job.uid))
+    create_ns = store.newest_open(limit=1)[0].create_ns
+    now_s = 0.0
+    page = JobsPage(store, 10, monotonic=lambda: now_s)
+    seconds = {"starting": 10.0, "idle": 20.0, "productive": 60.0}
+    row = use_row(placed_ns=create_ns + 10 * 10**9, seconds=seconds)
+    store.write_usage(job, [row])
+    samples = samples_of(page.text([], is_open=False))
+    assert samples["trainshed_job_goodput_ratio", *key] == 80 / 90
+    assert samples["trainshed_job_ettr_ratio", *key] == pytest.approx(0.8)
+    assert samples["trainshed_job_gpu_seconds_total", *key] == 180
+    assert samples["trainshed_job_energy_joules_total", *key] == 7
+    store.write_usage(job, [replace(row, seconds={"unknown": 60.0}, energy_j=None)])
+    now_s = 59.0
+    assert ("trainshed_job_goodput_ratio", *key) in samples_of(page.text([], is_open=False))
+    now_s = 61.0
+    samples = samples_of(page.text([], is_open=False))
+    assert samples["trainshed_job_gpu_seconds_total", *key] == 120
+    unknown = {"trainshed_job_goodput_ratio", "trainshed_job_ettr_ratio"}
+    assert not (unknown | {"trainshed_job_energy_joules_total"}) & {name for name, *_ in samples}
+
+
+def use_row(**changes):
+    values = {
+        "attempt": 1, "machine_type": "a2-highgpu-1g", "day": 20_778, "gpus": 2, "vcpus": 24.0,
+        "placed_ns": 1, "end_ns": None, "seconds": {}, "energy_j": 7.0, "hour_price": None,
+    }  # fmt: skip
+    return UsageRow(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("attempts", "goodput", "ettr"),
+    [
+        ([{"productive_s": 50, "held_s": 100, "end_ns": None}], 0.5, 0.25),
+        ([{"productive_s": 50, "held_s": 100}], 0.5, 0.1),  # it waits again
+        ([{"held_s": 100, "end_ns": None}], 0.0, 0.0),  # it starts
+        ([{"idle_s": 100, "held_s": 100}], None, None),  # perhaps it reports no steps
+        ([{"productive_s": 50, "held_s": 50}, {"unknown_s": 1, "held_s": 50}], None, None),
+        ([{"held_s": 0}], None, None),
+    ],
+)
+def test_the_goodput_of_an_open_job_is_none_if_time_is_unknown(attempts, goodput, ettr):
+    nothing = AttemptUse(
+        uid=1, attempt=1, placed_ns=100 * 10**9, end_ns=200 * 10**9, held_s=0.0, productive_s=0.0,
+        idle_s=0.0, unknown_s=0.0, gpu_seconds=0.0, energy_j=None,
+    )  # fmt: skip
+    attempts = [nothing._replace(**fields) for fields in attempts]
+    use = sum_job_use(attempts, create_ns=0, now_ns=500 * 10**9)
+    assert (use.goodput, use.ettr) == (goodput, ettr)
 
 
 def test_a_page_of_jobs_has_the_newest_that_are_not_over_and_the_families_asked_for(store):

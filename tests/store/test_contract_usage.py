@@ -60,6 +60,21 @@ class TestUsage:
         store.write_usage(None, (), store.changed_jobs(9)[0].mark)
         assert not store.changed_jobs(9), "an older mark, of another server, changes nothing"
 
+    def test_the_time_of_an_attempt_is_that_of_one_machine(self, store: Store) -> None:
+        uid, other = ran(store, job_id="a"), ran(store, job_id="b")
+        uses = {"seconds": {"productive": 60.0, "idle": 3.0, "starting": 4.0}}
+        days = [row(day, **uses) for day in (DAY, DAY + 1)]
+        types = [row(day, machine_type="n1", gpus=0, energy_j=None, **uses) for day in (DAY,)]
+        types += [row(DAY + 1, machine_type="n1", gpus=1, energy_j=1.0, **uses)]
+        live = row(attempt=2, end_ns=None, seconds={"unknown": 1.0}, energy_j=None)
+        store.write_usage(read(store, uid), [*days, *types, live])
+        first, second = store.attempt_uses([uid, other])
+        assert (first.uid, first.attempt, first.placed_ns, first.end_ns) == (uid, 1, 1, 2)
+        assert (first.held_s, first.productive_s, first.idle_s) == (134.0, 120.0, 6.0)
+        assert (first.gpu_seconds, first.energy_j) == (2 * 134.0 + 67.0, 15.0)
+        assert (second.attempt, second.end_ns, second.unknown_s) == (2, None, 1.0)
+        assert (second.gpu_seconds, second.energy_j) == (2.0, None)
+
     def test_rows_are_replaced_whole(self, store: Store, clock: HandClock) -> None:
         uid = ran(store)
         assert store.usage_update_ns(uid) is None

@@ -114,6 +114,7 @@ HOT = {
     "engines": work.ENGINES,
     "place": step_rows.PLACE,
     "jobs whose seats changed": usage.CHANGED,
+    "time of attempts": usage.ATTEMPT_USES,
 }
 #: Tables that are never large: those who live, and what is still to be done.
 SMALL = ("leases", "commands")

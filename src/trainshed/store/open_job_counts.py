@@ -74,6 +74,7 @@ OLDEST: Final = (
 
 NEWEST: Final = (
     select(
+        JOBS.c.uid,
         JOBS.c.project,
         JOBS.c.job_id,
         JOBS.c.kind,
@@ -108,6 +109,7 @@ class OpenJobCounts:
 class OpenJob(NamedTuple):
     """A job that has not ended, for a page with thousands of them."""
 
+    uid: int
     project: str
     job_id: str
     kind: str

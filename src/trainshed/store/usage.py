@@ -8,7 +8,18 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, Text, bindparam, delete, func, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Select,
+    Text,
+    bindparam,
+    delete,
+    func,
+    select,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.model.time_use import HELD_USES
@@ -17,7 +28,7 @@ from trainshed.store.bulk import add_rows, given
 from trainshed.store.database import Database
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.steps import NewEvent
-from trainshed.store.records.usage import ChangedSeats, UsageRow, UsageSum
+from trainshed.store.records.usage import AttemptUse, ChangedSeats, UsageRow, UsageSum
 from trainshed.store.story import add_event
 from trainshed.store.tables import ATTEMPT_USAGE, GPU_DAYS, JOBS, MARKS
 from trainshed.store.writer import Transaction
@@ -78,6 +89,28 @@ _STATES: Final = (
     .where(GPU_DAYS.c.day >= bindparam("since_day"), GPU_DAYS.c.day < bindparam("until_day"))
     .group_by(GPU_DAYS.c.state)
 )
+_WANTED: Final = given("wanted", uid=BigInteger)
+_HELD: Final = sum(_SECONDS[1:], _SECONDS[0])
+#: Each machine type has rows with the same seconds.
+_TYPES: Final = func.count(ATTEMPT_USAGE.c.machine_type.distinct())
+ATTEMPT_USES: Final = (
+    select(
+        ATTEMPT_USAGE.c.uid,
+        ATTEMPT_USAGE.c.attempt,
+        func.min(ATTEMPT_USAGE.c.placed_ns),
+        func.min(ATTEMPT_USAGE.c.end_ns),
+        func.sum(_HELD) / _TYPES,
+        *(
+            func.sum(ATTEMPT_USAGE.c[f"{use}_s"]) / _TYPES
+            for use in ("productive", "idle", "unknown")
+        ),
+        func.sum(ATTEMPT_USAGE.c.gpus * _HELD),
+        func.sum(ATTEMPT_USAGE.c.energy_j),
+    )
+    .where(ATTEMPT_USAGE.c.uid == _WANTED.c.uid)
+    .group_by(ATTEMPT_USAGE.c.uid, ATTEMPT_USAGE.c.attempt)
+    .order_by(ATTEMPT_USAGE.c.uid, ATTEMPT_USAGE.c.attempt)
+)
 _VISIBLE: Final = given("visible", project=Text)
 #: Of more days, most rows are read, which is faster in the order of the table.
 _INDEXED_DAYS_MAX: Final = 60
@@ -130,6 +163,17 @@ class StoredUsage:
         query = select(ATTEMPT_USAGE).where(_OF_JOB)
         key = (ATTEMPT_USAGE.c.attempt, ATTEMPT_USAGE.c.machine_type, ATTEMPT_USAGE.c.day)
         return [_usage_row(row) for row in self._db.rows(query.order_by(*key), of_uid=uid)]
+
+    def attempt_uses(self, uids: Collection[int]) -> Sequence[AttemptUse]:
+        """Return the time of all attempts of some jobs, by uid and attempt.  Raises StoreFault."""
+        wanted = json.dumps([[uid] for uid in uids])
+
+        def fetch(connection: Connection) -> Sequence[AttemptUse]:
+            # the driver's own rows: those of SQLAlchemy take three times as long
+            cursor: Any = connection.execute(ATTEMPT_USES, {"wanted": wanted}).cursor
+            return [AttemptUse._make(row) for row in cursor.fetchall()]
+
+        return self._db.read(fetch)
 
     def usage_sums(
         self, by: str, *, since_day: int, until_day: int, projects: Collection[str] | None

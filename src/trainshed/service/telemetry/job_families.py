@@ -29,6 +29,10 @@ STEP_PREDICTED: Final = _family(
 GPU_UTILIZATION: Final = _family(
     _G, "gpu_utilization_ratio", "Mean utilization of the job's GPUs in the newest sample"
 )
+GPU_SECONDS: Final = _family(_C, "gpu_seconds", "GPU-seconds that the job has held")
+ENERGY: Final = _family(_C, "energy_joules", "Energy of the job's GPUs")
+GOODPUT: Final = _family(_G, "goodput_ratio", "Productive time over the time with machines")
+ETTR: Final = _family(_G, "ettr_ratio", "Productive time over the time since the submission")
 COST: Final = _family(
     _G, "cost", "Cost of the job until now; at_least: a machine has no price", "currency",
     "at_least",

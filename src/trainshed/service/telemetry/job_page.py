@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from trainshed.model.refusals import Code, Refusal
@@ -12,6 +12,7 @@ from trainshed.service.figures.answers import ProgressRow
 from trainshed.service.telemetry import job_families as families
 from trainshed.service.telemetry.family import Family, FamilySamples
 from trainshed.service.telemetry.job_families import JOB_FAMILIES
+from trainshed.service.telemetry.job_goodput import JobUse, JobUses
 from trainshed.service.telemetry.page import write_page
 from trainshed.service.telemetry.server_page import FRESH_S
 from trainshed.service.telemetry.timed_reader import TimedReader
@@ -24,6 +25,7 @@ READ_S_MAX: Final = 8.0
 LABEL_CHARS_MAX: Final = 128
 _UNAVAILABLE: Final = "The server cannot use its database now; try again in a moment"
 
+_Key = tuple[str, str]
 _Samples = dict[Family, dict[tuple[str, ...], float]]
 
 
@@ -42,6 +44,7 @@ class JobsPage:
         self._jobs_max = jobs_max
         self._progress = progress
         self._monotonic = monotonic
+        self._uses = JobUses(store, monotonic)
         self._reader = TimedReader(self._read, "metrics-jobs")
         self._lock = threading.Lock()
         self._read_at = float("-inf")
@@ -64,11 +67,15 @@ class JobsPage:
 
     def _read(self) -> _Samples:
         samples: _Samples = defaultdict(dict)
+        jobs = self._store.newest_open(limit=self._jobs_max)
+        uses = self._uses.read(jobs)
         keys = set()
-        for job in self._store.newest_open(limit=self._jobs_max):
+        for job in jobs:
             key = _cut(job.project), _cut(job.job_id)
             keys.add(key)
             _add_job(samples, key, job)
+            if (use := uses.get(job.uid)) is not None:
+                _add_use(samples, key, use)
         for row in self._progress():
             key = _cut(row.project), _cut(row.job.rpartition("/")[2])
             if key in keys:
@@ -93,7 +100,7 @@ def _choose(names: Sequence[str]) -> Sequence[Family]:
     return list(dict.fromkeys(families_by_name[name] for name in names))
 
 
-def _add_job(samples: _Samples, key: tuple[str, str], job: OpenJob) -> None:
+def _add_job(samples: _Samples, key: _Key, job: OpenJob) -> None:
     info = (*key, job.kind, job.state, str(job.attempt), _cut(job.creator))
     samples[families.INFO][info] = 1.0
     samples[families.CREATED][key] = job.create_ns / 1e9
@@ -103,7 +110,17 @@ def _add_job(samples: _Samples, key: tuple[str, str], job: OpenJob) -> None:
             samples[families.RESTARTS][*key, cause.value] = job.restarts.of(cause)
 
 
-def _add_progress(samples: _Samples, key: tuple[str, str], row: ProgressRow) -> None:
+def _add_use(samples: _Samples, key: _Key, use: JobUse) -> None:
+    figures = {
+        families.GPU_SECONDS: use.gpu_seconds,
+        families.ENERGY: use.energy_j,
+        families.GOODPUT: use.goodput,
+        families.ETTR: use.ettr,
+    }
+    _add_figures(samples, key, figures)
+
+
+def _add_progress(samples: _Samples, key: _Key, row: ProgressRow) -> None:
     figures = {
         families.STEP: row.step,
         families.STEPS_EXPECTED: row.total,
@@ -111,12 +128,16 @@ def _add_progress(samples: _Samples, key: tuple[str, str], row: ProgressRow) -> 
         families.STEP_PREDICTED: row.predicted_step_s,
         families.GPU_UTILIZATION: row.gpu_use,
     }
-    for family, value in figures.items():
-        if value is not None:
-            samples[family][key] = value
+    _add_figures(samples, key, figures)
     if row.cost and isinstance(amount := row.cost.get("amount"), int | float):
         at_least = "true" if row.cost.get("at_least") else "false"
         samples[families.COST][*key, str(row.cost.get("currency")), at_least] = amount
+
+
+def _add_figures(samples: _Samples, key: _Key, figures: Mapping[Family, float | None]) -> None:
+    for family, value in figures.items():
+        if value is not None:
+            samples[family][key] = value
 
 
 def _cut(text: str) -> str:

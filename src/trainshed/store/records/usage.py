@@ -39,6 +39,25 @@ class UsageRow:
     price_date: str = ""
 
 
+class AttemptUse(NamedTuple):
+    """The time of an attempt until its rows were last written, over all days and machine types."""
+
+    uid: int
+    attempt: int
+    placed_ns: int
+    end_ns: int | None
+    """None: the attempt has not ended."""
+    held_s: float
+    productive_s: float
+    idle_s: float
+    """Seconds that would count as productive or unknown, in which no GPU ran a kernel."""
+    unknown_s: float
+    gpu_seconds: float
+    """The held time of all GPUs."""
+    energy_j: float | None
+    """None: not measured."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSum:
     """The sum of rows with one key, size and price."""
