@@ -5,8 +5,9 @@ import logging
 import queue
 
 import pytest
+from fastapi import APIRouter
 
-from api.support import WAIT_S_MAX, Seen, application, client, method
+from api.support import WAIT_S_MAX, Seen, application, client, method, native_routes
 from api.test_rest import RAW, native
 from trainshed.api.request_records import is_sampled, log_request, make_spans, trace_requests
 from trainshed.api.watched import APIS
@@ -81,10 +82,20 @@ def test_a_request_of_each_api_is_reported_with_its_route_and_not_its_path(edge,
 def test_a_refused_request_has_its_status_and_its_route(edge, watch):
     edge.post("/v1/projects/demo/jobs/j:cancel")
     edge.get("/v1/projects/other/jobs")
-    assert [(r.status, r.method) for r in watch.next(2)] == [
-        (404, "POST /v1/projects/{project}/jobs/{job}:cancel"),
-        (403, "GET /v1/projects/{project}/jobs"),
+    assert [(r.status, r.method, r.job) for r in watch.next(2)] == [
+        (404, "POST /v1/projects/{project}/jobs/{job}:cancel", "j"),
+        (403, "GET /v1/projects/{project}/jobs", ""),
     ]
+
+
+def test_a_request_of_the_native_api_names_its_project_and_job(watch):
+    router = APIRouter()
+    router.get("/projects/{project}/jobs/{job}")(lambda project, job: {})
+    app = application([], native=native_routes(router), watch=watch)
+    with client(app, token="demo") as edge:
+        edge.get("/trainshed/v1/projects/demo/jobs/census")
+    [answered] = watch.next()
+    assert (answered.project, answered.job, answered.status) == ("demo", "census", 200)
 
 
 def test_the_record_of_a_request_has_no_secret(edge, watch):

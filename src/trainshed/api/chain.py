@@ -128,6 +128,8 @@ class AnsweredRequest:
     route: str
     """The template of the path; of gRPC the method; empty for an unknown path."""
     project: str = ""
+    job: str = ""
+    """The job of the route; empty for other routes."""
     status: int
     """The HTTP status, or that which the refusal of a gRPC call has over HTTP."""
     began_ns: int

@@ -29,7 +29,7 @@ def log_request(answered: AnsweredRequest) -> None:
     caller = context.caller if context else None
     fields = {
         "project": answered.project,
-        "job": context.params.get("job", "") if context else "",
+        "job": answered.job,
         "caller": caller.name if caller else "",
         "method": answered.method,
         "status": answered.status,

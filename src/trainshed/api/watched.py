@@ -87,6 +87,7 @@ async def watch_request(
             verb=scope["method"],
             route=route,
             project=_find_project(scope, context),
+            job=_path_params(scope).get("job", "") or _job_of(context),
             status=status,
             began_ns=began_ns,
             ended_ns=time.time_ns(),
@@ -124,6 +125,7 @@ class GrpcWatch:
             verb="gRPC",
             route=context.path,
             project=_project_of(context),
+            job=_job_of(context),
             status=refusal.code.http if refusal else 200,
             began_ns=self._began_ns,
             ended_ns=time.time_ns(),
@@ -149,8 +151,16 @@ def _classify(scope: Scope, path: str, context: RequestContext | None) -> tuple[
 
 
 def _find_project(scope: Scope, context: RequestContext | None) -> str:
-    params = scope.get("path_params") or {}
-    return str(params.get("project", "")) or (_project_of(context) if context else "")
+    return _path_params(scope).get("project", "") or (_project_of(context) if context else "")
+
+
+def _path_params(scope: Scope) -> Mapping[str, str]:
+    return scope.get("path_params") or {}
+
+
+def _job_of(context: RequestContext | None) -> str:
+    """Return the job of one of Google's routes; empty for other routes."""
+    return context.params.get("job", "") if context else ""
 
 
 def _project_of(context: RequestContext) -> str:
@@ -171,7 +181,7 @@ def _log_fields(context: RequestContext | None, trace: RequestTrace) -> Mapping[
     if context is not None:
         fields["caller"] = context.caller.name if context.caller else ""
         fields["project"] = _project_of(context)
-        fields["job"] = context.params.get("job", "")
+        fields["job"] = _job_of(context)
     return fields
 
 
