@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import urllib.request
 
@@ -13,6 +14,12 @@ from server_process import TRAINSHED, ServerProcess, finished
 pytestmark = pytest.mark.slow
 
 
+def metrics_settings():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f'[metrics]\nlisten = "127.0.0.1:{free.getsockname()[1]}"\n'
+
+
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory):
     """Two at once, each told of its folder by the variable, one with a database by flag."""
@@ -20,6 +27,8 @@ def servers(tmp_path_factory):
     try:
         for name in ("one", "two words"):
             data = tmp_path_factory.mktemp("serve") / name
+            data.mkdir()
+            (data / "config.toml").write_text(metrics_settings() if servers else "")
             flags = ("--database", f"sqlite:///{data.parent}/elsewhere.db") if servers else ()
             server = ServerProcess(data, *flags, environ={"TRAINSHED_DATA_DIR": str(data)})
             servers.append(server)
@@ -41,6 +50,13 @@ def test_the_printed_address_of_the_console_gives_its_page(servers):
         assert address == f"{server.url}/console/"
         with server.opened(urllib.request.Request(address)) as answer:
             assert b"/console/static/" in answer.read()
+
+
+def test_the_printed_address_of_the_metrics_needs_no_token(servers):
+    address = re.search(r"metrics +(http\S+), without a token", servers[1].output())[1]
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        assert b"trainshed_build_info" in answer.read()
+    assert "metrics  " not in servers[0].output()
 
 
 def test_the_printed_eval_line_works_in_another_terminal(servers):

@@ -20,6 +20,7 @@ from trainshed.api.console.pages import CONSOLE_PATH
 from trainshed.api.grpc_server import GrpcServer, start_grpc
 from trainshed.api.guards import check_anonymous_binding, is_loopback, wants_tls
 from trainshed.api.http_server import HttpServer, OtherApp, raise_descriptors
+from trainshed.api.metrics import PATH as METRICS_PATH
 from trainshed.api.metrics import open_metrics_app
 from trainshed.app.application import Application, build
 from trainshed.cli.terminal import note, out, out_json
@@ -341,6 +342,10 @@ def _print_address(
     lines += _describe_transport(settings, running)
     lines.append(f"data            {settings.data_dir}")
     lines += _describe_traits(application)
+    if (metrics := settings.metrics.listen) is not None:
+        lines.append(
+            f"metrics         http://{_authority(*metrics)}{METRICS_PATH}, without a token"
+        )
     if application.traces.exporter is not None:
         lines.append(f"traces          sent to {settings.otel.endpoint}")
     if settings.anonymous:
