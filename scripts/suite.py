@@ -69,12 +69,13 @@ def main() -> int:
     started = time.monotonic()
     BUILD.mkdir(exist_ok=True)
     env = _environ(full="--full" in sys.argv)
+    compiled = _quietly("bytecode", (sys.executable, "scripts/bytecode.py"), env)
     with ThreadPoolExecutor(1) as beside:
         checks = beside.submit(lambda: [_quietly(*check, env) for check in CHECKS.items()])
         rest = [word for path in (*CORE, *REDUCTION) for word in ("--ignore", path)]
         many = ("-n", str(2 * len(os.sched_getaffinity(0))), "--dist", "loadfile")
         tests = _run("tests", (*PYTEST, *many, "--no-loadscope-reorder", *rest), env, None)
-        parts = [*checks.result(), _coverage(env), tests]
+        parts = [compiled, *checks.result(), _coverage(env), tests]
     for part in parts:
         words = f"{part.seconds:7.1f} s  {part.cpu_seconds:7.1f} CPU s  {part.name:10}"
         print(f"{words}  {'failed' if part.code else 'well'}")
