@@ -25,9 +25,13 @@ class MemoryGroup:
 
     @property
     def has_killed(self):
-        """Whether the kernel ended a process because the memory ran out."""
+        """Whether the kernel ended a process because the memory ran out; False once removed."""
         name = "memory.events" if self._is_second else "memory.oom_control"
-        rows = dict(line.split() for line in (self._folder / name).read_text().splitlines())
+        try:
+            text = (self._folder / name).read_text()
+        except FileNotFoundError:
+            return False
+        rows = dict(line.split() for line in text.splitlines())
         return int(rows.get("oom_kill", 0)) > 0
 
     def remove(self):
