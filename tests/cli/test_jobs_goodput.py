@@ -51,13 +51,16 @@ ANSWER = {
 
 @pytest.fixture
 def run(trainshed):
-    def call(answer, *words):
+    def call(answer, *words, job="census_1", runs_as="census_1"):
         def reply(_verb, path, _document):
-            return 200, answer if path.endswith("/goodput") else {"name": "projects/p/jobs/j"}
+            if path.endswith("/trials"):
+                return 200, {"trials": [{"number": 2, "job": "77"}]}
+            is_goodput = path.endswith(f"/jobs/{runs_as}/goodput")
+            return 200, answer if is_goodput else {"name": "projects/p/jobs/j"}
 
         with StandIn(reply) as server:
             place = ("--url", server.url, "--project", "p")
-            return trainshed("jobs", "goodput", "census_1", *words, *place)
+            return trainshed("jobs", "goodput", job, *words, *place)
 
     return call
 
@@ -90,3 +93,8 @@ def test_what_is_unknown_is_not_printed_as_a_number(run):
 
 def test_json_is_the_answer(run):
     assert json.loads(run(ANSWER, "--format", "json").out) == ANSWER
+
+
+def test_the_goodput_of_a_trial_is_that_of_its_job(run):
+    result = run(ANSWER, "--format", "json", job="census_1/trials/2", runs_as="77")
+    assert json.loads(result.out) == ANSWER

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerContext, context_of
-from trainshed.cli.jobs.job_names import TRIAL_HELP, find_job, find_trial
+from trainshed.cli.connecting import context_of
+from trainshed.cli.jobs.job_names import TRIAL_HELP, find_path
 from trainshed.cli.terminal import note, out, out_json, table
 from trainshed.client.faults import Json
 
@@ -68,7 +68,7 @@ def run(request: flags.Request) -> int:
 
     args = request.args
     context = context_of(args)
-    path = _find_path(context, args.job)
+    path = find_path(context, args.job)
     if args.action == _USAGE:
         since_s = args.since and datetime.fromisoformat(args.since).timestamp()
         document = read_usage(context.server, path, attempt=args.attempt, since_s=since_s)
@@ -76,14 +76,6 @@ def run(request: flags.Request) -> int:
         document = read_scalars(context.server, path, args.name)
     _print(args.action, args.format, document)
     return 0
-
-
-def _find_path(context: ServerContext, text: str) -> str:
-    """Return the path of a job's native routes; for a trial, the path of the trial's job."""
-    named = find_job(context, text)
-    if not named.trial:
-        return named.path
-    return f"{named.path.rpartition('/')[0]}/{find_trial(context, named)['job']}"
 
 
 def _print(action: str, form: str, document: Json) -> None:

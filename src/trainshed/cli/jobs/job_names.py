@@ -71,6 +71,17 @@ def find_trial(context: ServerContext, named: NamedJob) -> Json:
     raise ServerRefusal(404, "NOT_FOUND", message, [])
 
 
+def find_path(context: ServerContext, text: str) -> str:
+    """Return the path of the native routes of a job; for a trial, of the job that runs it.
+
+    Raises as ``find_job`` and ``find_trial`` do.
+    """
+    named = find_job(context, text)
+    if not named.trial:
+        return named.path
+    return f"{named.path.rpartition('/')[0]}/{find_trial(context, named)['job']}"
+
+
 def resource_name(context: ServerContext, collection: JobCollection, text: str) -> str:
     """Return the id or full name of the resource of one collection that a text names.
 

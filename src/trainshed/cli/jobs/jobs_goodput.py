@@ -5,7 +5,7 @@ from typing import Final
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import context_of
-from trainshed.cli.jobs.job_names import TRIAL_HELP, find_job
+from trainshed.cli.jobs.job_names import TRIAL_HELP, find_path
 from trainshed.cli.terminal import print_result, table
 from trainshed.client.faults import Json
 
@@ -35,7 +35,7 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """Print the goodput of the job."""
     context = context_of(request.args)
-    path = find_job(context, request.args.job).path
+    path = find_path(context, request.args.job)
     answer = context.server.call("GET", f"{path}/goodput")
     print_result(request.args.format, answer, "\n".join(_list_lines(answer)))
     return 0
