@@ -228,6 +228,12 @@ def test_while_the_database_is_away_the_page_needs_the_address_without_a_token(
     assert samples(page.text)["trainshed_store_up",] == 0
 
 
+def test_a_name_that_is_no_text_does_not_end_the_page():
+    pages = MetricsPages(lambda _: 'x{node="a\udc80"} 1\n')
+    with client(open_metrics_app(pages, HOST)) as edge:
+        assert edge.get("/metrics", headers={"Host": HOST}).text == 'x{node="a?"} 1\n'
+
+
 def test_another_socket_serves_its_own_application_alone():
     def listener():
         return socket.create_server(("127.0.0.1", 0))

@@ -2,10 +2,12 @@
 
 import errno
 import itertools
+import json
 import math
 import os
 import resource
 import signal
+import threading
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -467,6 +469,26 @@ def test_what_a_progress_file_may_say(attempt, tmp_path, text, progress):
     path = tmp_path / "jobs" / "1" / "1" / "progress" / NAME
     path.write_text(text)
     assert parse_progress(attempt.read_report(NAME)) == progress
+
+
+def test_a_report_that_changes_while_it_is_read_is_whole_or_none(attempt):
+    path = Path(attempt.progress(NAME))
+    reports = [{"step": 1}, {"step": 2, "loss": 0.5, "note": "x" * 10_000}]
+    is_over = threading.Event()
+
+    def rewrite():
+        for report in itertools.cycle(reports):
+            if is_over.is_set():
+                return
+            path.write_text(json.dumps(report))
+
+    writer = threading.Thread(target=rewrite)
+    writer.start()
+    read = [parse_progress(attempt.read_report(NAME)) for _ in range(500)]
+    is_over.set()
+    writer.join()
+    whole = (ReportedProgress(1), ReportedProgress(2, None, {"loss": 0.5}))
+    assert all(report in (ReportedProgress(), *whole) for report in read)
 
 
 def test_a_report_counts_once(attempt):

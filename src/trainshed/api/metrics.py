@@ -128,5 +128,5 @@ async def _send(read: Callable[[bool], str], request: Request) -> Response:
 
 
 def _encode(read: Callable[[bool], str], is_open: bool, packs: bool) -> bytes:  # noqa: FBT001
-    body = read(is_open).encode()
+    body = read(is_open).encode(errors="replace")  # a name of a cluster may be no text
     return gzip.compress(body, _GZIP_LEVEL, mtime=0) if packs else body
