@@ -18,6 +18,7 @@ from e2e.support import (
     custom_job,
     good,
     ml_job,
+    native,
     prepared,
     submit,
     wait_until,
@@ -111,6 +112,7 @@ def test_a_clock_that_is_set_ends_nothing(tmp_path, clock):
         assert server.wait_for(f"/v1/{waits}", FINAL_OF_ML)["state"] == "SUCCEEDED"
         for name in (talks, silent, waits):
             check_ran_once(server, name)
+            assert 0 < native(server, name, "/goodput")["seconds"]["held"] < HOUR_S
         check_count(replica_texts(server, talks))
         check_doctor(server)
 
@@ -141,6 +143,7 @@ def test_a_server_that_starts_400_days_ahead_ends_no_job(tmp_path, clock):
         assert server.wait_for(f"/v1/{waits}", FINAL_OF_ML)["state"] == "SUCCEEDED"
         for name in (talks, silent, waits):
             check_ran_once(server, name)
+            assert 0 < native(server, name, "/goodput")["seconds"]["held"] < HOUR_S
 
 
 def has_logged_since(server, lines, words):

@@ -58,10 +58,31 @@ def perform(connection: Connection, jump: ClockJump, *, is_set: bool) -> None:
     for move in (_MOVE_JOBS, _MOVE_NODES, _MOVE_KEYS):
         connection.execute(move, {"by_ns": jump.by_ns})
     connection.execute(delete(LEASES))
-    for prefix in (_PREFIX, _SET_PREFIX) if is_set else (_PREFIX,):
-        connection.execute(insert(MARKS), {"name": f"{prefix}{jump.at_ns}", "value": jump.by_ns})
-        for old in _read(connection, prefix)[:-_KEPT_MAX]:
-            connection.execute(delete(MARKS).where(MARKS.c.name == f"{prefix}{old.at_ns}"))
+    _add(connection, _PREFIX, jump)
+    _add_set(connection, jump, is_set=is_set)
+
+
+def _add_set(connection: Connection, jump: ClockJump, *, is_set: bool) -> None:
+    """Store how far the clock is ahead of times before the jump, if it was set.
+
+    A clock that is set back to a time before earlier jumps takes these back.
+    """
+    undone = [other for other in read_set(connection) if other.at_ns > jump.at_ns]
+    for other in undone:
+        _delete(connection, _SET_PREFIX, other)
+    by_ns = jump.by_ns + sum(other.by_ns for other in undone)
+    if by_ns > 0 and (is_set or undone):
+        _add(connection, _SET_PREFIX, ClockJump(jump.at_ns, by_ns))
+
+
+def _add(connection: Connection, prefix: str, jump: ClockJump) -> None:
+    connection.execute(insert(MARKS), {"name": f"{prefix}{jump.at_ns}", "value": jump.by_ns})
+    for old in _read(connection, prefix)[:-_KEPT_MAX]:
+        _delete(connection, prefix, old)
+
+
+def _delete(connection: Connection, prefix: str, jump: ClockJump) -> None:
+    connection.execute(delete(MARKS).where(MARKS.c.name == f"{prefix}{jump.at_ns}"))
 
 
 def read(connection: Connection) -> Sequence[ClockJump]:
@@ -70,7 +91,7 @@ def read(connection: Connection) -> Sequence[ClockJump]:
 
 
 def read_set(connection: Connection) -> Sequence[ClockJump]:
-    """Return the jumps of a clock that was set for certain, sorted by the time after the jump."""
+    """Return the jumps forward of a clock that was set for certain, sorted by the time after."""
     return _read(connection, _SET_PREFIX)
 
 
@@ -80,12 +101,12 @@ def _read(connection: Connection, prefix: str) -> Sequence[ClockJump]:
 
 
 def on_clock_of_now(stamp_ns: int, jumps: Sequence[ClockJump]) -> int:
-    """Return a stored time as the clock would show it now: after the sorted jumps forward.
+    """Return a stored time as a clock that was always right would have shown it.
 
-    Jumps back are ignored, because times before and after such a jump are the same.
+    ``jumps`` are those of ``read_set``.  Times after a jump that was undone later stay.
     """
     for jump in jumps:
-        if jump.by_ns > 0 and stamp_ns < jump.at_ns - jump.by_ns // 2:
+        if stamp_ns < jump.at_ns - jump.by_ns // 2:
             stamp_ns += jump.by_ns
     return stamp_ns
 

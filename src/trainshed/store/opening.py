@@ -174,7 +174,7 @@ class Store(
         return codec.to_time(clock_jumps.moment_before(self._db.clock(), span_ns, jumps))
 
     def clock_sets(self) -> Sequence[ClockJump]:
-        """Return when the clock was set by more than a day; never while a server runs."""
+        """Return when the clock was set forward by more than a day: before a server's start."""
         if self._clock_sets is None:
             self._clock_sets = self._db.read(clock_jumps.read_set)
         return self._clock_sets
