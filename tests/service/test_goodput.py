@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -27,9 +28,11 @@ from trainshed.planning.prices import OwnPrices
 from trainshed.service.costs.accounting import Accounting
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.goodput.facts import goodput_facts, list_attempt_times
+from trainshed.service.goodput.live_steps import live_steps
 from trainshed.service.goodput.reader import GoodputReader
 from trainshed.service.jobs.story import Stories
 from trainshed.service.learning.turns import CpuBudget
+from trainshed.service.upkeep.paced_reads import PacedReads
 from trainshed.store.records.steps import NewEvent, StoredEvent
 from trainshed.testing.fake_engine import FakeEngine
 
@@ -272,3 +275,22 @@ def test_an_attempt_without_a_report_of_steps_has_those_of_its_usage(store, read
     engine.usage = {AttemptKey(record.uid, 1): [UsageLine(at=1.0, s=10.0, replicas=usage)]}
     (attempt,) = reader.goodput(PROJECT, record.job.job_id).attempts
     assert (attempt.first_step, attempt.last_step) == (7, 9)
+
+
+def test_usage_without_steps_is_not_read_for_every_answer(store, engine, monkeypatch):
+    key, reads, clock = AttemptKey(ended(store).uid, 1), [], SimpleNamespace(now_s=0.0)
+
+    def read_usage(_engine, key):
+        reads.append(key)
+        clock.now_s += 1
+        return []
+
+    monkeypatch.setattr(FakeEngine, "read_usage", read_usage)
+    remembered = PacedReads(5, monotonic=lambda: clock.now_s)
+    read_steps = live_steps(store, Engines.from_engine(engine), remembered)
+    for _ in range(3):
+        assert read_steps(key) is None
+    assert reads == [key]
+    clock.now_s += 20
+    assert read_steps(key) is None
+    assert len(reads) == 2

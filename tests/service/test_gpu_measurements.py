@@ -1,6 +1,7 @@
 """Measurements in memory: an open page does not read the same samples again and again."""
 
 from datetime import UTC, datetime
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -9,8 +10,8 @@ from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.usage import GpuUsage, Spread, UsageLine
 from trainshed.planning.goodput import AttemptTimes, JobTimes
-from trainshed.service.costs import gpu_measurements
 from trainshed.service.costs.gpu_measurements import GpuMeasurements
+from trainshed.service.upkeep.paced_reads import PacedReads
 from trainshed.testing.fake_engine import FakeEngine
 
 UID = 7
@@ -95,9 +96,10 @@ def test_a_job_without_gpus_reads_nothing(world):
     assert not world.engine.reads
 
 
-def test_measurements_in_memory_have_a_limit(world, monkeypatch):
-    monkeypatch.setattr(gpu_measurements, "MEASUREMENTS_MAX", 5)
-    give(world, 1, 1, 2)
-    give(world, 2, 3, 4)
-    assert world.read(9_000.0, 9_000.0) == world.read(9_000.0, 9_000.0) == {1: 2, 2: 2}
-    assert len(world.engine.reads) == 4
+def test_readings_in_memory_have_a_limit():
+    reads = PacedReads[str, str](5, len, lambda: 0.0)
+    names = [reads.get(key, partial(str, value), 60.0) for key, value in ("aA", "bB", "cC")]
+    assert names == ["A", "B", "C"]
+    assert reads.get("a", lambda: "ZZZ", 60.0) == "A"
+    assert reads.get("d", lambda: "DDD", 60.0) == "DDD"
+    assert [reads.get(key, lambda: "new") for key in "dab"] == ["DDD", "A", "new"]

@@ -1,5 +1,6 @@
 """Reads the steps of attempts through their engines, for events that do not have them."""
 
+from collections.abc import Callable
 from functools import partial
 
 from trainshed.engines.capabilities import SupportsSteps, SupportsUsage
@@ -8,25 +9,44 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.roles import Role
 from trainshed.planning.attempt_steps import StepsMade, steps_in_usage, steps_made
 from trainshed.service.goodput.facts import ReadSteps
+from trainshed.service.upkeep.paced_reads import PacedReads
 from trainshed.store.opening import Store
 
+#: The steps in the usage of attempts; most jobs report none, and all of their usage is read.
+UsageSteps = PacedReads[AttemptKey, StepsMade | None]
+#: The most attempts whose steps are in memory.
+STEPS_MAX = 10_000
 
-def live_steps(store: Store, engines: Engines) -> ReadSteps:
-    """Return the function that reads the steps of an attempt, for ``goodput_facts``."""
-    return partial(_read_steps, store, engines)
 
+def live_steps(store: Store, engines: Engines, remembered: UsageSteps | None = None) -> ReadSteps:
+    """Return the function that reads the steps of an attempt, for ``goodput_facts``.
 
-def _read_steps(store: Store, engines: Engines, key: AttemptKey) -> StepsMade | None:
-    """Read the steps of an attempt's primary: from its report, else from its usage."""
-    engine = engines.get_by_attempt(key)
-    rows = store.replicas(key.uid, key.attempt)
-    task = next((row.task_name for row in rows if row.role == Role.PRIMARY.value), None)
-    if task is None:
-        return None
-    made = steps_made(engine.read_steps(key, task)) if isinstance(engine, SupportsSteps) else None
-    if made is None and isinstance(engine, SupportsUsage):
+    ``remembered`` has what was read from the usage of attempts lately; None: it is read each time.
+    """
+
+    def read_steps(key: AttemptKey) -> StepsMade | None:
+        engine = engines.get_by_attempt(key)
+        task = _find_primary(store, key)
+        if task is None:
+            return None
+        steps = engine.read_steps(key, task) if isinstance(engine, SupportsSteps) else None
+        made = steps_made(steps)
+        if made is not None or not isinstance(engine, SupportsUsage):
+            return made
+        read: Callable[[], StepsMade | None] = partial(_read_usage, engine, key, task)
         try:
-            return steps_in_usage(engine.read_usage(key), task)
+            return read() if remembered is None else remembered.get(key, read)
         except OSError:
             return None
-    return made
+
+    return read_steps
+
+
+def _find_primary(store: Store, key: AttemptKey) -> str | None:
+    """Return the task name of an attempt's primary; None before it has one."""
+    rows = store.replicas(key.uid, key.attempt)
+    return next((row.task_name for row in rows if row.role == Role.PRIMARY.value), None)
+
+
+def _read_usage(engine: SupportsUsage, key: AttemptKey, task: str) -> StepsMade | None:
+    return steps_in_usage(engine.read_usage(key), task)

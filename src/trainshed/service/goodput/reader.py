@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from trainshed.engines.several import Engines
@@ -20,9 +21,10 @@ from trainshed.service.costs.job_use import idle_ratio, read_job_use, sum_cost
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.goodput.answers import AttemptGoodput, JobGoodput
 from trainshed.service.goodput.facts import goodput_facts
-from trainshed.service.goodput.live_steps import live_steps
+from trainshed.service.goodput.live_steps import STEPS_MAX, UsageSteps, live_steps
 from trainshed.service.goodput.words import goodput_sentence, study_sentence
 from trainshed.service.jobs.story import Stories
+from trainshed.service.upkeep.paced_reads import PacedReads
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.usage import UsageRow
@@ -39,6 +41,7 @@ class GoodputReader:
     engines: Engines
     prices: PriceSource
     measurements: GpuMeasurements = field(default_factory=GpuMeasurements)
+    usage_steps: UsageSteps = field(default_factory=partial(PacedReads, STEPS_MAX))
 
     def goodput(self, project: str, job_id: str) -> JobGoodput:
         """Return the goodput of a job until now, or until its end.  Raises Refusal."""
@@ -52,7 +55,7 @@ class GoodputReader:
         """Compose the answer; ``jobs`` are the job itself, or the trials of a study."""
         store = self.stories.store
         now_s = store.now().timestamp()
-        read_steps = live_steps(store, self.engines)
+        read_steps = live_steps(store, self.engines, self.usage_steps)
         times = [goodput_facts(store, job, read_steps) for job in jobs]
         is_study = record.job.spec.is_study
         total, ratio = _sum_up(times, now_s, is_study=is_study)
