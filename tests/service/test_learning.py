@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -15,9 +16,11 @@ from trainshed.model.resources import Seat
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.model.step_times import STEPS
+from trainshed.planning.attempt_steps import StepsMade
 from trainshed.planning.scaling.calibration import RunKind
 from trainshed.planning.scaling.calibration_file import read
 from trainshed.planning.steps_achieved import steps_achieved
+from trainshed.service.goodput.facts import goodput_facts
 from trainshed.service.jobs.paging import parts_of, token_of
 from trainshed.service.jobs.story import Stories
 from trainshed.service.learning import calibrations as learned
@@ -36,7 +39,16 @@ CATALOG = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
 
 @pytest.fixture
 def learning(store):
-    return Learning(store=store, catalog=CATALOG, turns=CpuBudget(share=1, work_clock=lambda: 0.0))
+    return make_learning(store)
+
+
+def make_learning(store, turns=None, read_steps=lambda _: None):
+    return Learning(
+        store=store,
+        catalog=CATALOG,
+        turns=turns or CpuBudget(share=1, work_clock=lambda: 0.0),
+        read_times=partial(goodput_facts, store, read_steps=read_steps),
+    )
 
 
 def spec(count=1, program=PROGRAM, **more):
@@ -67,7 +79,8 @@ def ended(store, job_id, job_spec=None, *, nodes=("n1", "n2", "n3"), **data):
         Seat(role=role, index=index, node=node)
         for (role, index), node in zip(roles, nodes, strict=False)
     )
-    go(store, uid, JobState.PREPARING, seats=seats, owner=SERVER)
+    placed = NewEvent(kind="PREPARING", message="Preparing.")
+    go(store, uid, JobState.PREPARING, seats=seats, owner=SERVER, events=(placed,))
     go(store, uid, JobState.RUNNING)
     event = NewEvent(kind=STEPS, message="Steps.", data={**DATA, **data})
     go(store, uid, JobState.SUCCEEDED, events=(event,))
@@ -96,6 +109,20 @@ def test_the_first_job_teaches_and_the_next_one_is_held_against_it(store, learni
     assert store.calibrations(PROJECT, 9)[0].jobs == 2
 
 
+@pytest.mark.parametrize("has_usage", [True, False])
+def test_a_score_has_the_goodput_of_steps_that_only_the_usage_has(store, has_usage):
+    now_s = store.now().timestamp()
+    steps = StepsMade(first_s=now_s, last_s=now_s, first_step=1, last_step=9)
+    learning = make_learning(store, read_steps=lambda _: steps if has_usage else None)
+    ended(store, "first")
+    learning.learn()
+    second = ended(store, "second")
+    learning.learn()
+    outcome = store.events(second)[-1]
+    assert outcome.kind == "OUTCOME"
+    assert outcome.data["goodput"] == (1 if has_usage else 0)
+
+
 def test_a_job_counts_once_whoever_looks(store, learning):
     ended(store, "first")
     ended(store, "second")
@@ -110,7 +137,7 @@ def test_jobs_that_teach_take_their_share_of_a_processor(store):
     turns = CpuBudget(share=0.05, clock=lambda: 100.0, work_clock=lambda: next(work))
     for name in ("first", "second", "third"):
         ended(store, name)
-    Learning(store=store, catalog=CATALOG, turns=turns).learn()
+    make_learning(store, turns).learn()
     assert store.calibrations(PROJECT, 9)[0].jobs == 1, "more would be longer than a turn"
     assert turns.is_resting
     assert len(store.unscored(9)) == 2, "they are looked at later"

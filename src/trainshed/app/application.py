@@ -338,6 +338,7 @@ def build(
         audit_log=audit_log,
         learning=make_learning(
             store,
+            engines,
             catalog,
             prices,
             plan_notes,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trainshed.catalog.catalog import Catalog
 from trainshed.config import Settings
@@ -27,6 +27,10 @@ from trainshed.storage.buckets import buckets_of
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.uploads import Uploads
 from trainshed.store.opening import Store
+from trainshed.store.records.jobs import JobRecord
+
+if TYPE_CHECKING:
+    from trainshed.planning.goodput import JobTimes
 
 #: Seconds between two searches for ended jobs to learn from and for new jobs to add notes to.
 _LEARN_EVERY_S: Final = 2.0
@@ -93,8 +97,9 @@ def make_housekeeping(  # noqa: PLR0913, PLR0917 - the inputs of the chores
     )
 
 
-def make_learning(
+def make_learning(  # noqa: PLR0913, PLR0917 - the inputs of the chores
     store: Store,
+    engines: Engines,
     catalog: Catalog,
     prices: PriceSource,
     plan_notes: PlanNotes,
@@ -102,7 +107,7 @@ def make_learning(
 ) -> Housekeeping:
     chores: dict[str, Callable[[], object]] = {
         "learning from jobs": partial(
-            _learn, store, catalog, prices, CpuBudget(share=_LEARN_SHARE)
+            _learn, store, engines, catalog, prices, CpuBudget(share=_LEARN_SHARE)
         ),
         "plan notes": plan_notes.write,
         **more,
@@ -117,19 +122,25 @@ def make_accounting(
 
     def make() -> Callable[[], None]:
         from trainshed.service.costs.accounting import Accounting  # noqa: PLC0415
-        from trainshed.service.goodput.facts import goodput_facts  # noqa: PLC0415
-        from trainshed.service.goodput.live_steps import live_steps  # noqa: PLC0415
 
         return Accounting(
             store=store,
             engines=engines,
             prices=prices,
-            read_times=partial(goodput_facts, store, read_steps=live_steps(store, engines)),
+            read_times=_times_reader(store, engines),
             leads=leads,
             turns=CpuBudget(share=_LEARN_SHARE),
         ).account
 
     return _LazyChore(make)
+
+
+def _times_reader(store: Store, engines: Engines) -> Callable[[JobRecord], "JobTimes"]:
+    """Return the function that reads the times of a job, with the steps of all its attempts."""
+    from trainshed.service.goodput.facts import goodput_facts  # noqa: PLC0415
+    from trainshed.service.goodput.live_steps import live_steps  # noqa: PLC0415
+
+    return partial(goodput_facts, store, read_steps=live_steps(store, engines))
 
 
 def _make_gpu_watch(store: Store, leads: Callable[[], bool]) -> Callable[[], None]:
@@ -151,12 +162,20 @@ class _LazyChore:
         self._make()()
 
 
-def _learn(store: Store, catalog: Catalog, prices: PriceSource, budget: CpuBudget) -> None:
+def _learn(
+    store: Store, engines: Engines, catalog: Catalog, prices: PriceSource, budget: CpuBudget
+) -> None:
     if not budget.is_resting and store.unscored(1):
         # on many servers no job reports the durations of its steps
         from trainshed.service.learning.from_jobs import Learning  # noqa: PLC0415
 
-        Learning(store=store, catalog=catalog, turns=budget, prices=prices).learn()
+        Learning(
+            store=store,
+            catalog=catalog,
+            turns=budget,
+            read_times=_times_reader(store, engines),
+            prices=prices,
+        ).learn()
 
 
 def make_submit_notes(

@@ -1,12 +1,13 @@
 """Learns calibrations from ended jobs, and scores the predictions of these jobs."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from trainshed.catalog.catalog import Catalog
 from trainshed.model.step_times import OUTCOME
-from trainshed.planning.goodput import job_goodput
+from trainshed.planning.goodput import JobTimes, job_goodput
 from trainshed.planning.job_outcome import JobOutcome, outcome_of
 from trainshed.planning.job_runs import JobRun, count_nodes, job_run
 from trainshed.planning.prices import machines_of
@@ -15,7 +16,6 @@ from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.updating import add_run
 from trainshed.service.costs.prices import PriceSource
-from trainshed.service.goodput.facts import goodput_facts
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
@@ -39,6 +39,8 @@ class Learning:
     store: Store
     catalog: Catalog
     turns: CpuBudget
+    read_times: Callable[[JobRecord], JobTimes]
+    """Reads the times of a job, with the steps that the event of its goodput has."""
     prices: PriceSource = field(default_factory=PriceSource)
 
     def learn(self) -> None:
@@ -102,8 +104,8 @@ class Learning:
 
     def _goodput(self, record: JobRecord) -> float | None:
         """Return the goodput of a job that has ended; None if it goes on, or for a bound."""
-        facts = goodput_facts(self.store, record)
-        return None if facts.ended_s is None else job_goodput(facts, facts.ended_s).ratio
+        times = self.read_times(record)
+        return None if times.ended_s is None else job_goodput(times, times.ended_s).ratio
 
 
 def _first(run: JobRun) -> Calibration:
