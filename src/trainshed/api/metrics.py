@@ -24,12 +24,10 @@ from trainshed.api.rest import admit
 from trainshed.api.threads import METRICS_THREADS
 from trainshed.model.access import AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
+from trainshed.service.telemetry.page import OPEN_TYPE, TEXT_TYPE, accepts_open
 
 PATH: Final = "/metrics"
 JOBS_PATH: Final = "/metrics/jobs"
-_TEXT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-_OPEN_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-_OPEN: Final = "application/openmetrics-text"
 #: The level at which zlib is fast; the page is some 20 kB, and 4 kB then.
 _GZIP_LEVEL: Final = 1
 _FAMILIES_MAX: Final = 30
@@ -115,7 +113,7 @@ def _make_routes(wrap: Callable[[_Send], _Endpoint]) -> list[Route]:
 
 
 async def _send(read: Callable[[bool], str], request: Request) -> Response:
-    is_open = _OPEN in request.headers.get("accept", "")
+    is_open = accepts_open(request.headers.get("accept", ""))
     packs = accepts_gzip(request.headers.get("accept-encoding", ""))
     try:
         body = await METRICS_THREADS.run(_encode, read, is_open, packs)
@@ -124,7 +122,7 @@ async def _send(read: Callable[[bool], str], request: Request) -> Response:
     headers = {"Vary": "Accept, Accept-Encoding", "Cache-Control": "no-store"}
     if packs:
         headers["Content-Encoding"] = "gzip"
-    return Response(body, media_type=_OPEN_TYPE if is_open else _TEXT_TYPE, headers=headers)
+    return Response(body, media_type=OPEN_TYPE if is_open else TEXT_TYPE, headers=headers)
 
 
 def _encode(read: Callable[[bool], str], is_open: bool, packs: bool) -> bytes:  # noqa: FBT001
