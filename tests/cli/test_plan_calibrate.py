@@ -214,7 +214,11 @@ def test_a_trainer_that_hangs_is_ended(calibrate):
 
 
 @pytest.mark.parametrize(
-    ("program", "flags"), [(STEPS, PATTERN), (LIBRARY, ())], ids=["lines", "library"]
+    ("program", "flags"),
+    [
+        pytest.param(STEPS, PATTERN, marks=pytest.mark.full, id="lines"),
+        pytest.param(LIBRARY, (), id="library"),
+    ],
 )
 def test_whole_steps_are_not_taken_for_input(calibrate, program, flags):
     began = time.monotonic()
@@ -235,7 +239,13 @@ def test_steps_whose_exchange_nobody_can_switch_off_are_not_called_free_of_it(ca
     assert "run D is left out" in err
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.full),
+        (signal.SIGTERM, 143),
+    ],
+)
 def test_a_signal_ends_all_runs(tmp_path, number, code):
     (tmp_path / "task.py").write_text(STEPS.replace("step {step}", "hello"))
     words = ["plan", "calibrate", "--script", "task.py", "--runs", "A,B"]

@@ -80,7 +80,7 @@ def test_the_programs_of_the_vertex_sdk_run_over_grpc_and_rest(under_run, server
     assert (status, keys) == (200, {"keys": []})
 
 
-@pytest.mark.parametrize("role", ["admin", "submitter"])
+@pytest.mark.parametrize("role", [pytest.param("admin", marks=pytest.mark.full), "submitter"])
 def test_programs_read_and_write_gs_with_whichever_token_is_at_hand(under_run, server, role):
     document = {"name": role, "role": role}
     document |= {"project": PROJECT} if role == "submitter" else {}

@@ -60,8 +60,7 @@ def sdk_server(tmp_path_factory, wheels):
 #: What `make test` runs; `make test-full` runs all cases with both SDKs.  Of the classes that are
 #: not here, test_vertex_sdk.py has the training job and test_vertex_sdk_tuning.py the study.
 SHORT = (
-    "script_prebuilt", "script_own_image_two_replicas", "container_training_job", "automl",
-    "experiment",
+    "script_prebuilt", "script_own_image", "container_training_job", "automl", "experiment",
 )  # fmt: skip
 
 
@@ -112,10 +111,12 @@ def test_every_job_of_the_sdk_runs_with_its_requirement_arguments_and_variables(
 
 
 def test_a_script_in_an_image_of_ones_own_is_installed_by_a_shell(results, sdk_server):
-    job = results["script_own_image_two_replicas"]["name"]
-    _, document = sdk_server.call("GET", f"/v1/{job}")
+    _, document = sdk_server.call("GET", f"/v1/{results['script_own_image']['name']}")
     pools = document["jobSpec"]["workerPoolSpecs"]
-    assert len(pools) == 2
+    if two := results.get("script_own_image_two_replicas"):
+        _, document = sdk_server.call("GET", f"/v1/{two['name']}")
+        pools += document["jobSpec"]["workerPoolSpecs"]
+        assert len(pools) == 3
     for pool in pools:
         shell, flag, command = pool["containerSpec"]["command"]
         assert (shell, flag) == ("sh", "-c")

@@ -151,6 +151,7 @@ def test_arguments_are_tuned(command):
     assert [trial["state"] for trial in job["trainingOutput"]["trials"]] == ["SUCCEEDED"] * 2, text
 
 
+@pytest.mark.full  # e2e/test_maintenance.py and e2e/test_resume_is_exact.py, without the wheels
 def test_what_maintenance_stops_resumes(command, server):
     (command.folder / "trainer/task.py").write_text(SAVES)
     name = "projects/demo-proj/jobs/stopped"

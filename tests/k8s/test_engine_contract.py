@@ -22,6 +22,9 @@ def bundle_once():
         yield
 
 
+DECIDES = "test_the_primary_or_the_first_failure_decides_and_waiting_replicas_are_stopped"
+
+
 class TestKubernetesEngine(ProgramContract):
     #: What differs most from other engines: a gang of pods, ends that the cluster causes, and the
     #: API's lists; each takes a second or two.  test_interrupted_launches.py kills launches at each
@@ -35,7 +38,8 @@ class TestKubernetesEngine(ProgramContract):
             "test_a_running_attempt_cannot_be_fenced",
             "test_every_line_is_kept_once_and_in_order",
             "test_reports_are_read_from_a_mark_to_the_last_one",
-            "test_the_primary_or_the_first_failure_decides_and_waiting_replicas_are_stopped",
+            f"{DECIDES}[Role.EVALUATOR-0]",
+            f"{DECIDES}[Role.PARAMETER_SERVER-7]",
             "test_what_lives_is_known_and_what_is_left_is_found",
             "test_what_loses_its_places_by_order_is_lost_for_maintenance",
             "test_what_was_stopped_before_never_starts",

@@ -57,7 +57,7 @@ def shelf(tmp_path):
 
 
 def test_what_is_over_for_long_enough_goes_and_nothing_else(shelf):
-    old = [shelf.job(JobState.SUCCEEDED) for _ in range(150)]
+    old = [shelf.job(JobState.SUCCEEDED) for _ in range(60)]
     waiting = shelf.job()
     shelf.clock.forward(5 * DAY_S)
     young = shelf.job(JobState.FAILED)
@@ -116,7 +116,7 @@ def test_a_store_that_keeps_its_jobs_does_not_hold_the_caller(shelf):
 
 def test_a_folder_that_cannot_be_removed_keeps_no_other_job(shelf):
     """One that a container left to root would otherwise fill the disk with all that came after."""
-    stuck, *removable = [shelf.job(JobState.SUCCEEDED) for _ in range(250)]
+    stuck, *removable = [shelf.job(JobState.SUCCEEDED) for _ in range(60)]
     shelf.clock.forward(DAY_S)
 
     def remove(uid):
@@ -162,7 +162,7 @@ def test_a_wall_clock_that_was_set_makes_no_job_old(tmp_path):
 
 def test_however_many_go_it_rests_as_long_as_it_works(shelf):
     """By a clock of the test: whoever reads meanwhile has the interpreter half of the time."""
-    for _ in range(60):
+    for _ in range(30):
         shelf.job(JobState.SUCCEEDED)
     shelf.clock.forward(DAY_S)
     now_s, rests = 0.0, []
@@ -173,6 +173,6 @@ def test_however_many_go_it_rests_as_long_as_it_works(shelf):
         return shelf.engine.forget(uid)
 
     count = shelf.expiry(0.5, remove, rest=rests.append, monotonic=lambda: now_s).tidy()
-    assert count == 60
+    assert count == 30
     assert sum(rests) == pytest.approx(now_s)
     assert 0.0 < max(rests) <= 0.5
