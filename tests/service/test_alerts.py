@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -127,6 +128,16 @@ def test_a_replica_that_recovered_is_no_alert(store):
 
     assert hung == [AlertKind.REPLICA_HUNG]
     assert list_kinds(alerts) == []
+
+
+def test_a_full_disk_is_an_alert_since_the_server_noticed_it(store, monkeypatch):
+    full = SimpleNamespace(f_bavail=1, f_blocks=100, f_frsize=1)
+    monkeypatch.setattr("trainshed.service.alerts.alerts.os.statvfs", lambda _: full)
+    alerts = make_alerts(store)
+    first, *_ = alerts.listing().alerts
+    alerts.now = lambda: store.now().timestamp() + 3600
+    later, *_ = alerts.listing().alerts
+    assert (later.kind, later.since) == (AlertKind.DISK_NEARLY_FULL, first.since)
 
 
 def test_the_log_says_once_that_an_alert_began_and_once_that_it_is_over(store, caplog):

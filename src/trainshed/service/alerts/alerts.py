@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -96,7 +96,13 @@ class Alerts:
         with self._lock:
             alerts = list_alerts(self._read_facts())
             self._log_changes(alerts)
-        return alerts
+            return [self._date(alert) for alert in alerts]
+
+    def _date(self, alert: Alert) -> Alert:
+        """Return an alert with its begin: that of a disk is when this server first noticed it."""
+        if alert.kind is not AlertKind.DISK_NEARLY_FULL:
+            return alert
+        return replace(alert, since_s=self._began_s[alert.kind, alert.subject])
 
     def _log_changes(self, alerts: Sequence[Alert]) -> None:
         current = {(alert.kind, alert.subject): alert for alert in alerts}
