@@ -90,7 +90,11 @@ def test_a_refused_request_has_its_status_and_its_route(edge, watch):
 
 def test_a_request_of_the_native_api_names_its_project_and_job(watch):
     router = APIRouter()
-    router.get("/projects/{project}/jobs/{job}")(lambda: {})
+
+    @router.get("/projects/{project}/jobs/{job}")
+    def empty():
+        return {}
+
     app = application([], native=native_routes(router), watch=watch)
     with client(app, token="demo") as edge:
         edge.get("/trainshed/v1/projects/demo/jobs/census")
