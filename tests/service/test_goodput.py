@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -294,3 +295,11 @@ def test_usage_without_steps_is_not_read_for_every_answer(store, engine, monkeyp
     clock.now_s += 20
     assert read_steps(key) is None
     assert len(reads) == 2
+
+
+def test_a_job_of_an_engine_that_this_server_does_not_run_has_a_goodput(store, reader, monkeypatch):
+    record = ended(store)
+    refuse = Mock(side_effect=OSError("this server runs without the engine"))
+    monkeypatch.setattr(Engines, "get_by_attempt", refuse)
+    assert reader.goodput(PROJECT, record.job.job_id).seconds["held"] > 0
+    assert refuse.called

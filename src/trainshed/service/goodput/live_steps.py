@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from trainshed.engines.base import Engine
 from trainshed.engines.capabilities import SupportsSteps, SupportsUsage
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
@@ -25,18 +26,12 @@ def live_steps(store: Store, engines: Engines, remembered: UsageSteps | None = N
     """
 
     def read_steps(key: AttemptKey) -> StepsMade | None:
-        engine = engines.get_by_attempt(key)
         task = _find_primary(store, key)
         if task is None:
             return None
-        steps = engine.read_steps(key, task) if isinstance(engine, SupportsSteps) else None
-        made = steps_made(steps)
-        if made is not None or not isinstance(engine, SupportsUsage):
-            return made
-        read: Callable[[], StepsMade | None] = partial(_read_usage, engine, key, task)
         try:
-            return read() if remembered is None else remembered.get(key, read)
-        except OSError:
+            return _read(engines.get_by_attempt(key), key, task, remembered)
+        except OSError:  # its engine is away, or this server does not run it
             return None
 
     return read_steps
@@ -46,6 +41,17 @@ def _find_primary(store: Store, key: AttemptKey) -> str | None:
     """Return the task name of an attempt's primary; None before it has one."""
     rows = store.replicas(key.uid, key.attempt)
     return next((row.task_name for row in rows if row.role == Role.PRIMARY.value), None)
+
+
+def _read(
+    engine: Engine, key: AttemptKey, task: str, remembered: UsageSteps | None
+) -> StepsMade | None:
+    steps = engine.read_steps(key, task) if isinstance(engine, SupportsSteps) else None
+    made = steps_made(steps)
+    if made is not None or not isinstance(engine, SupportsUsage):
+        return made
+    read: Callable[[], StepsMade | None] = partial(_read_usage, engine, key, task)
+    return read() if remembered is None else remembered.get(key, read)
 
 
 def _read_usage(engine: SupportsUsage, key: AttemptKey, task: str) -> StepsMade | None:
