@@ -92,8 +92,8 @@ def test_a_request_of_the_native_api_names_its_project_and_job(watch):
     router = APIRouter()
 
     @router.get("/projects/{project}/jobs/{job}")
-    def empty():
-        return {}
+    def names(project, job):
+        return {"project": project, "job": job}
 
     app = application([], native=native_routes(router), watch=watch)
     with client(app, token="demo") as edge:
