@@ -20,6 +20,7 @@ def log():
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter())
     logger.handlers[:] = [handler]
+    logger.propagate = False  # a worker of pytest-xdist cannot send what EVIL has
 
     def read():
         lines = stream.getvalue().splitlines()
@@ -29,6 +30,7 @@ def log():
     logger.stream = stream
     yield logger
     logger.handlers.clear()
+    logger.propagate = True
 
 
 def test_a_record_is_one_line_of_ascii(log):
