@@ -181,6 +181,14 @@ def test_the_variables_of_opentelemetry_beat_the_file(load, environ, endpoint):
     assert load("").otel.endpoint == ""
 
 
+@pytest.mark.parametrize(
+    "url", ["ftp://c:1", "http://", "http://[::1", "http://c:99999", "http://c:a", "http://:1", "c"]
+)
+def test_an_endpoint_without_an_address_is_refused(load, url):
+    with pytest.raises(UsageFault, match=r"otel\.endpoint must be a URL of OTLP over HTTP"):
+        load(f'[otel]\nendpoint = "{url}"')
+
+
 def test_an_endpoint_with_a_password_is_refused_and_says_where_it_was_set(load):
     wrong = "http://user:secret@collector:4318"
     with pytest.raises(UsageFault, match="OTEL_EXPORTER_OTLP_ENDPOINT must be a URL"):

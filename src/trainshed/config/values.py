@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from trainshed.config.settings import DROP, LOG, PASS, REFUSE
 from trainshed.engines.container_runtime import AUTO, CHOICES, USER_OF_IMAGE
@@ -268,11 +269,19 @@ def log_format(value: Any) -> ServerLogFormat:
 
 def otlp_endpoint(value: Any) -> str:
     """Read the URL of a collector, without credentials: they belong into a header."""
-    if not isinstance(value, str) or not _COLLECTOR.fullmatch(value):
+    if not isinstance(value, str) or not _COLLECTOR.fullmatch(value) or not _has_address(value):
         raise WrongValue(
             'a URL of OTLP over HTTP without user and password, such as "http://127.0.0.1:4318"'
         )
     return value.rstrip("/")
+
+
+def _has_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def uid_range(value: Any) -> tuple[int, int]:
