@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine as SqlEngine
 
 from databases import new_database
 from store.builders import DEMAND, HandClock, add, go, place
@@ -84,7 +86,6 @@ def world(tmp_path):
         store=store,
         engines=Engines.from_engine(engine),
         prices=PriceSource(lambda: made.own),
-        read_times=partial(goodput_facts, store),
         leads=lambda: made.is_leader,
         turns=CpuBudget(share=1, work_clock=lambda: 0.0),
         monotonic=lambda: made.now_s,
@@ -210,14 +211,13 @@ def test_a_job_that_never_ran_and_one_without_a_price(world):
 
 def test_a_job_that_cannot_be_computed_does_not_stop_the_others(world, caplog):
     first, second = world.job(job_id="odd"), world.job(job_id="even")
-    read_times = world.accounting.read_times
 
-    def fail(record):
-        if record.uid == first:
+    def fail(key):
+        if key.uid == first:
             raise ValueError("a time before 1970")
-        return read_times(record)
+        return ()
 
-    world.accounting.read_times = fail
+    world.engine.read_usage = fail
     for uid in (first, second):
         world.run(uid)
         world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
@@ -274,10 +274,10 @@ def test_only_the_server_that_schedules_writes(world):
     world.is_leader = True
     world.account()
     first = world.store.usage_rows(uid)
-    again = Accounting(**{name: getattr(world.accounting, name) for name in (
-        "store", "engines", "prices", "read_times", "leads", "turns")})  # fmt: skip
-    again._write(uid)
+    world.store.changed_jobs = lambda _: [ChangedSeats(1, uid, is_held=False)]
+    world.account()
     assert world.store.usage_rows(uid) == first != [], "repeating it changes nothing"
+    assert len(world.store.events_of_kind(uid, kinds.GOODPUT, limit=9)) == 1
 
 
 def test_an_engine_that_does_not_answer_leaves_out_idle_time_alone(world):
@@ -335,3 +335,23 @@ def test_the_states_of_gpus_are_added_up(world):
     assert states["unobserved"] == 8 * 1000.0, "the node was not reported for too long"
     assert sum(states.values()) == 8 * 1060.0
     assert world.report(project="census").fleet is None
+
+
+def test_many_jobs_are_written_with_few_statements(world):
+    """A burst of short jobs costs the server little more than without accounts."""
+    for number in range(40):
+        uid = world.job(job_id=f"j{number}")
+        world.run(uid)
+        world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
+    statements: list[str] = []
+    count = partial(_note_statement, statements)
+    event.listen(SqlEngine, "before_cursor_execute", count)
+    world.account()
+    event.remove(SqlEngine, "before_cursor_execute", count)
+    assert world.report().total.jobs == 40
+    assert not world.store.changed_jobs(9)
+    assert len(statements) <= 20, "statements of a turn, not of a job"
+
+
+def _note_statement(statements, *arguments):
+    statements.append(arguments[2])

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -28,7 +27,7 @@ from trainshed.planning.goodput import JobTimes, job_goodput
 from trainshed.planning.prices import OwnPrices
 from trainshed.service.costs.accounting import Accounting
 from trainshed.service.costs.prices import PriceSource
-from trainshed.service.goodput.facts import goodput_facts, list_attempt_times
+from trainshed.service.goodput.facts import list_attempt_times
 from trainshed.service.goodput.live_steps import live_steps
 from trainshed.service.goodput.reader import GoodputReader
 from trainshed.service.jobs.story import Stories
@@ -226,7 +225,6 @@ def accounting(store, engine):
         store=store,
         engines=Engines.from_engine(engine),
         prices=PriceSource(),
-        read_times=partial(goodput_facts, store),
         leads=lambda: True,
         turns=CpuBudget(share=1, work_clock=lambda: 0.0),
     )

@@ -8,7 +8,8 @@ from store.builders import PROJECT, HandClock, add, go, place, read
 from trainshed.model.status import JobState
 from trainshed.store import codec
 from trainshed.store.opening import Store
-from trainshed.store.records.usage import UsageRow
+from trainshed.store.records.steps import NewEvent
+from trainshed.store.records.usage import JobUse, UsageRow
 
 DAY = 20_778
 ALL: Final[dict[str, Any]] = {"since_day": DAY - 30, "until_day": DAY + 30, "projects": None}
@@ -82,6 +83,25 @@ class TestUsage:
         store.write_usage(read(store, uid), [row(energy_j=None, hour_price=None)])
         assert store.usage_rows(uid) == [row(energy_j=None, hour_price=None)]
         assert store.usage_update_ns(uid) == clock()
+
+    def test_many_jobs_are_read_and_written_in_one_transaction(self, store: Store) -> None:
+        uids = [ran(store, job_id=name) for name in "abc"]
+        jobs = store.using_jobs([*uids, 1])
+        assert jobs.keys() == set(uids)
+        for uid, job in jobs.items():
+            assert job.record == read(store, uid)
+            assert (job.spec, job.demand) == (store.expanded(uid), store.demand(uid))
+            assert job.events == store.events(uid)
+            assert job.primaries == {1: "primary-0"}
+        event = NewEvent(kind="GOODPUT", message="...")
+        store.forget([uids[2]])
+        store.write_uses([JobUse(jobs[uid].record, [row()], event) for uid in uids], 7)
+        for uid in uids:
+            assert store.usage_rows(uid) == [row()]
+        kinds = [store.events(uid)[-1].kind for uid in uids[:2]]
+        assert kinds == ["GOODPUT", "GOODPUT"]
+        assert not store.events(uids[2]), "a job that was deleted gets no event"
+        assert store.using_jobs([]) == {}
 
     def test_rows_outlive_their_job(self, store: Store, clock: HandClock) -> None:
         uid = ran(store)

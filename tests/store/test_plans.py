@@ -114,6 +114,10 @@ HOT = {
     "engines": work.ENGINES,
     "place": step_rows.PLACE,
     "jobs whose seats changed": usage.CHANGED,
+    "jobs that use machines": usage.JOBS_IN_USE,
+    "their primaries": usage.PRIMARIES,
+    "drop usage": usage.DROP,
+    "events of several jobs": story.ADD_EVENTS,
     "time of attempts": usage.ATTEMPT_USES,
 }
 #: Tables that are never large: those who live, and what is still to be done.

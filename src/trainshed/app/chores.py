@@ -127,7 +127,6 @@ def make_accounting(
             store=store,
             engines=engines,
             prices=prices,
-            read_times=_times_reader(store, engines),
             leads=leads,
             turns=CpuBudget(share=_LEARN_SHARE),
         ).account

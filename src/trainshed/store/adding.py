@@ -111,14 +111,17 @@ def new_record(addition: Addition, create_time: datetime) -> JobRecord:
     )
 
 
-def expanded_of(row: Row[Any]) -> JobSpec:
-    """Return the spec to launch, from a row of ``specs``."""
+def expanded_of(row: Row[Any], spec: JobSpec | None = None) -> JobSpec:
+    """Return the spec to launch, from a row of ``specs``.
+
+    ``spec`` is its column ``spec``, if the caller has decoded it.
+    """
     if not row.expanded:
-        return codec.SPEC.decode(row.spec)
+        return spec or codec.SPEC.decode(row.spec)
     expanded = codec.SPEC.decode(row.expanded)
     if expanded.request:
         return expanded
-    spec = codec.SPEC.decode(row.spec)
+    spec = spec or codec.SPEC.decode(row.spec)
     return replace(expanded, request=spec.request, envelope=spec.envelope)
 
 

@@ -128,7 +128,7 @@ def waiting(row: Row[Any]) -> WaitingJob:
         row,
         priority=-row.rank,
         create_time=codec.to_time(row.create_ns),
-        demand=_demand(row.demand),
+        demand=decode_demand(row.demand),
         name=resource_name(row.kind, row.project, row.location, row.job_id),
         kind=JobKind(row.kind),
         wants=_wants(row.labels),
@@ -142,7 +142,7 @@ def holding(row: Row[Any]) -> Holding:
     return of_columns(
         Holding,
         row,
-        demand=_demand(row.demand),
+        demand=decode_demand(row.demand),
         seats=_seats(row.seats, row.engine),
         claim=codec.CLAIM.decode(row.claim) if row.claim else None,
         enqueued=bool(row.enqueued),
@@ -182,5 +182,6 @@ def _wants(labels: str) -> Mapping[str, str]:
 
 
 @lru_cache(_DEMANDS_MAX)
-def _demand(text: str) -> JobDemand:
+def decode_demand(text: str) -> JobDemand:
+    """Decode a value of the column ``demand``."""
     return codec.DEMAND.decode(text)

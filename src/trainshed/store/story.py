@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -39,6 +40,13 @@ _ADD_EVENT = (
     .where(JOBS.c.uid == bindparam("of_uid"))
     .values(last_stamp_ns=next_stamp(literal(1)))
     .returning(JOBS.c.attempt, JOBS.c.last_stamp_ns)
+)
+_OF_JOBS = given("wanted", uid=BigInteger)
+ADD_EVENTS = (
+    update(JOBS)
+    .where(JOBS.c.uid.in_(select(_OF_JOBS.c.uid)))
+    .values(last_stamp_ns=next_stamp(literal(1)))
+    .returning(JOBS.c.uid, JOBS.c.attempt, JOBS.c.last_stamp_ns)
 )
 EVENTS_OF_JOB = (
     select(EVENTS)
@@ -128,6 +136,19 @@ def add_event(tx: Transaction, uid: int, event: NewEvent) -> None:
     if row is None:
         raise KeyError(uid)
     add_rows(tx, EVENTS, event_rows(uid, row.attempt, row.last_stamp_ns, [event]))
+
+
+def add_events(tx: Transaction, events: Mapping[int, NewEvent]) -> None:
+    """Add an event to each of some jobs, by uid, in the transaction of a larger write.
+
+    Jobs that were deleted get none.
+    """
+    if not events:
+        return
+    parameters = {"wanted": json.dumps([[uid] for uid in events]), "now_ns": tx.now_ns}
+    jobs = tx.connection.execute(ADD_EVENTS, parameters).all()
+    rows = [event_rows(job.uid, job.attempt, job.last_stamp_ns, [events[job.uid]]) for job in jobs]
+    add_rows(tx, EVENTS, list(chain.from_iterable(rows)))
 
 
 class Story:

@@ -5,13 +5,15 @@ a killed server loses nothing and counts nothing twice.
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
+    Row,
     Select,
     Text,
     bindparam,
@@ -22,15 +24,26 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
+from trainshed.model.roles import Role
 from trainshed.model.time_use import HELD_USES
 from trainshed.store import codec
+from trainshed.store.adding import expanded_of
 from trainshed.store.bulk import add_rows, given
 from trainshed.store.database import Database
+from trainshed.store.job_traces import EVENTS_OF_JOBS
 from trainshed.store.records.jobs import JobRecord
-from trainshed.store.records.steps import NewEvent
-from trainshed.store.records.usage import AttemptUse, ChangedSeats, UsageRow, UsageSum
-from trainshed.store.story import add_event
-from trainshed.store.tables import ATTEMPT_USAGE, GPU_DAYS, JOBS, MARKS
+from trainshed.store.records.steps import NewEvent, StoredEvent
+from trainshed.store.records.usage import (
+    AttemptUse,
+    ChangedSeats,
+    JobUse,
+    UsageRow,
+    UsageSum,
+    UsingJob,
+)
+from trainshed.store.rows import JOB, decode_demand, job_record
+from trainshed.store.story import add_events, stored_event
+from trainshed.store.tables import ATTEMPT_USAGE, GPU_DAYS, JOBS, MARKS, REPLICAS, SPECS
 from trainshed.store.writer import Transaction
 
 #: The mark of the last job whose time was stored after its seats changed.
@@ -61,8 +74,15 @@ CHANGED: Final = (
     .order_by(JOBS.c.changed)
     .limit(bindparam("most"))
 )
+_WANTED: Final = given("wanted", uid=BigInteger)
+JOBS_IN_USE: Final = JOB.add_columns(SPECS.c.expanded).where(JOBS.c.uid.in_(select(_WANTED.c.uid)))
+PRIMARIES: Final = select(REPLICAS.c.uid, REPLICAS.c.attempt, REPLICAS.c.task_name).where(
+    REPLICAS.c.uid.in_(select(_WANTED.c.uid)), REPLICAS.c.role == Role.PRIMARY.value
+)
+#: The most events that are read together.
+_EVENTS_MAX: Final = 2_000
 _OF_JOB: Final = ATTEMPT_USAGE.c.uid == bindparam("of_uid")
-_DROP: Final = delete(ATTEMPT_USAGE).where(_OF_JOB)
+DROP: Final = delete(ATTEMPT_USAGE).where(ATTEMPT_USAGE.c.uid.in_(select(_WANTED.c.uid)))
 _DROP_OLD: Final = delete(ATTEMPT_USAGE).where(ATTEMPT_USAGE.c.day < bindparam("before_day"))
 _DROP_OLD_DAYS: Final = delete(GPU_DAYS).where(GPU_DAYS.c.day < bindparam("before_day"))
 _UPDATED: Final = select(func.max(ATTEMPT_USAGE.c.update_ns)).where(_OF_JOB)
@@ -89,7 +109,6 @@ _STATES: Final = (
     .where(GPU_DAYS.c.day >= bindparam("since_day"), GPU_DAYS.c.day < bindparam("until_day"))
     .group_by(GPU_DAYS.c.state)
 )
-_WANTED: Final = given("wanted", uid=BigInteger)
 _HELD: Final = sum(_SECONDS[1:], _SECONDS[0])
 #: Each machine type has rows with the same seconds.
 _TYPES: Final = func.count(ATTEMPT_USAGE.c.machine_type.distinct())
@@ -135,6 +154,14 @@ class StoredUsage:
         newest: int | None = self._db.column(_UPDATED, of_uid=uid)[0]
         return newest
 
+    def using_jobs(self, uids: Collection[int]) -> Mapping[int, UsingJob]:
+        """Return what is stored of the use of some jobs; leaves out uids without a job."""
+        if not uids:
+            return {}
+        wanted = {"wanted": _listed(uids)}
+        now_ns = self._db.clock()
+        return self._db.read(lambda connection: _read_using(connection, wanted, now_ns))
+
     def write_usage(
         self,
         job: JobRecord | None,
@@ -142,17 +169,23 @@ class StoredUsage:
         mark: int | None = None,
         event: NewEvent | None = None,
     ) -> None:
-        """Replace all rows of a job, add an event, and note that jobs up to ``mark`` were read.
+        """Replace all rows of a job, as ``write_uses``; without a job only the mark is noted."""
+        self.write_uses([] if job is None else [JobUse(job, rows, event)], mark)
 
-        Without a job only the mark is noted.
+    def write_uses(self, uses: Sequence[JobUse], mark: int | None = None) -> None:
+        """Replace all rows of some jobs, add their events, and note that jobs were read.
+
+        ``mark`` is that of the last job that was read.
         """
+        events = {int(use.job.uid): use.event for use in uses if use.event is not None}
 
         def put(tx: Transaction) -> None:
-            if job is not None:
-                tx.connection.execute(_DROP, {"of_uid": job.uid})
-                add_rows(tx, ATTEMPT_USAGE, [_values(job, row, tx.now_ns) for row in rows])
-                if event is not None:
-                    add_event(tx, job.uid, event)
+            if uses:
+                uids = [use.job.uid for use in uses]
+                tx.connection.execute(DROP, {"wanted": _listed(uids)})
+                values = [_values(use.job, row, tx.now_ns) for use in uses for row in use.rows]
+                add_rows(tx, ATTEMPT_USAGE, values)
+                add_events(tx, events)
             if mark is not None:
                 tx.connection.execute(_SET_MARK, {"name": USAGE_MARK, "value": mark})
 
@@ -251,6 +284,44 @@ class StoredUsage:
                 tx.connection.execute(statement, {"before_day": before_day})
 
         self._db.write(drop)
+
+
+def _listed(uids: Iterable[int]) -> str:
+    return json.dumps([[uid] for uid in uids])
+
+
+def _read_using(
+    connection: Connection, wanted: Mapping[str, str], now_ns: int
+) -> Mapping[int, UsingJob]:
+    jobs = connection.execute(JOBS_IN_USE, wanted).all()
+    rows = connection.execute(EVENTS_OF_JOBS, {**wanted, "most": _EVENTS_MAX}).all()
+    events: Mapping[int, list[StoredEvent]] = defaultdict(list)
+    for row in rows:
+        events[row.uid].append(stored_event(row))
+    primaries: Mapping[int, dict[int, str]] = defaultdict(dict)
+    for row in connection.execute(PRIMARIES, wanted):
+        primaries[row.uid][row.attempt] = row.task_name
+    is_whole = len(rows) < _EVENTS_MAX
+    return {
+        row.uid: _using_job(row, now_ns, events[row.uid] if is_whole else None, primaries[row.uid])
+        for row in jobs
+    }
+
+
+def _using_job(
+    row: Row[Any],
+    now_ns: int,
+    events: Sequence[StoredEvent] | None,
+    primaries: Mapping[int, str],
+) -> UsingJob:
+    record = job_record(row, now_ns)
+    return UsingJob(
+        record=record,
+        spec=expanded_of(row, record.job.spec),
+        demand=decode_demand(row.demand),
+        events=events,
+        primaries=primaries,
+    )
 
 
 def _move_look(tx: Transaction, before_ns: int | None, until_ns: int) -> bool:

@@ -6,8 +6,10 @@ and its usage and replaced whole, so that repeating it changes nothing and a kil
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import takewhile
 from typing import Final
 
 from trainshed.engines.several import Engines
@@ -15,17 +17,24 @@ from trainshed.model.event_kinds import GOODPUT
 from trainshed.planning.goodput import JobTimes, job_goodput
 from trainshed.planning.usage_days import today
 from trainshed.service.costs.gpu_measurements import GpuMeasurements
+from trainshed.service.costs.held_gpus import (
+    HeldSize,
+    count_held_gpus,
+    count_vcpus,
+    emulating_nodes,
+)
 from trainshed.service.costs.job_use import idle_ratio, read_job_use, sum_cost
 from trainshed.service.costs.prices import PriceSource
+from trainshed.service.goodput.facts import EVENTS_MAX, job_times, read_events
+from trainshed.service.goodput.live_steps import steps_reader
 from trainshed.service.goodput.words import end_event
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store
-from trainshed.store.records.jobs import JobRecord
-from trainshed.store.records.steps import NewEvent
-from trainshed.store.records.usage import UsageRow
+from trainshed.store.records.steps import NewEvent, StoredEvent
+from trainshed.store.records.usage import JobUse, UsageRow, UsingJob
 
 #: The most jobs that one turn reads; it can process fewer.
-_AT_ONCE: Final = 25
+_AT_ONCE: Final = 50
 #: Seconds after which the rows of a job that holds machines are written again.
 REFRESH_S: Final = 300.0
 #: Seconds between two lists of the jobs that hold machines.
@@ -46,7 +55,6 @@ class Accounting:
     store: Store
     engines: Engines
     prices: PriceSource
-    read_times: Callable[[JobRecord], JobTimes]
     leads: Callable[[], bool]
     """Whether this server holds the scheduler's lease."""
     turns: CpuBudget
@@ -79,18 +87,13 @@ class Accounting:
 
     def _write_changed(self, has_time: Callable[[], bool]) -> None:
         """Write the rows of jobs that have released seats; others are written while they run."""
-        jobs = self.store.changed_jobs(_AT_ONCE)
-        self._has_backlog = len(jobs) == _AT_ONCE
-        skipped = None
-        for job in jobs:
-            if not has_time():
-                self._has_backlog = True
-                break
-            skipped = job.mark if job.is_held else None
-            if not job.is_held:
-                self._write(job.uid, job.mark)
-        if skipped is not None:
-            self.store.write_usage(None, (), skipped)
+        changed = self.store.changed_jobs(_AT_ONCE)
+        released = [job.uid for job in changed if not job.is_held]
+        uses = self._compute(released, has_time)
+        read = [*takewhile(lambda job: job.is_held or job.uid in uses, changed)]
+        self._has_backlog = len(read) < len(changed) or len(changed) == _AT_ONCE
+        if read:
+            self.store.write_uses([*filter(None, uses.values())], read[-1].mark)
 
     def _refresh(self, has_time: Callable[[], bool]) -> None:
         """Write the rows of jobs that hold machines again, the longest unwritten first.
@@ -104,38 +107,60 @@ class Accounting:
             ended = self._due_s.keys() - self._held if self._has_backlog else ()
             self._due_s = dict.fromkeys(ended, now_s) | due_s
             self._listed_s = now_s
-        for uid in sorted(self._due_s, key=lambda uid: self._due_s[uid]):
-            if self._due_s[uid] > now_s or not has_time():
-                return
-            self._write(uid)
+        due = [uid for uid, due_s in self._due_s.items() if due_s <= now_s]
+        uses = self._compute(sorted(due, key=self._due_s.__getitem__)[:_AT_ONCE], has_time)
+        if not uses:
+            return
+        self.store.write_uses([*filter(None, uses.values())])
+        for uid in uses:
             self._due_s[uid] = now_s + REFRESH_S
             if uid not in self._held:
                 del self._due_s[uid]
 
-    def _write(self, uid: int, mark: int | None = None) -> None:
-        record = self.store.job_by_uid(uid)
-        if record is None or not record.attempt:
-            self.store.write_usage(None, (), mark)
-            return
+    def _compute(
+        self, uids: Sequence[int], has_time: Callable[[], bool]
+    ) -> Mapping[int, JobUse | None]:
+        """Compute what jobs used while there is time, of at least one; None: nothing to write."""
+        jobs = self.store.using_jobs(uids)
+        list_emulating = cache(partial(emulating_nodes, self.store))
+        uses: dict[int, JobUse | None] = {}
+        for uid in uids:
+            if uses and not has_time():
+                break
+            job = jobs.get(uid)
+            uses[uid] = self._use(job, list_emulating) if job and job.record.attempt else None
+        return uses
+
+    def _use(self, job: UsingJob, list_emulating: Callable[[], Collection[str]]) -> JobUse | None:
+        uid, name = job.record.uid, job.record.name
         try:
-            times = self.read_times(record)
+            gpus = count_held_gpus(self.store, uid, job.demand, list_emulating)
+            events = read_events(self.store, uid) if job.events is None else job.events
+            read_steps = steps_reader(self.engines, lambda key: job.primaries.get(key.attempt))
+            size = HeldSize(gpus, count_vcpus(job.demand))
+            times = job_times(self.store, job.record, size, events, read_steps)
             measured = self.measurements.read(self.store, self.engines, uid, times)
-            rows = read_job_use(self.store, self.prices, record, times, measured)
-            event = self._end_event(uid, times, rows)
+            rows = read_job_use(self.store, self.prices, job, times, measured)
+            event = None if self._has_event(uid, events) else self._end_event(times, rows)
         except (ValueError, KeyError, TypeError, ArithmeticError) as fault:
             # the other jobs are still written
-            _LOG.warning("cannot compute what %s used: %r; usage leaves it out", record.name, fault)
-            self.store.write_usage(None, (), mark)
-        else:
-            self.store.write_usage(record, rows, mark, event)
+            _LOG.warning("cannot compute what %s used: %r; usage leaves it out", name, fault)
+            return None
+        return JobUse(job.record, rows, event)
 
-    def _end_event(self, uid: int, times: JobTimes, rows: Sequence[UsageRow]) -> NewEvent | None:
-        """Return the event with the goodput of a job that has just ended; None: it has one.
+    def _has_event(self, uid: int, events: Sequence[StoredEvent]) -> bool:
+        """Whether a job has its event; of very many events, the last ones were not read."""
+        if len(events) >= EVENTS_MAX:
+            return bool(self.store.events_of_kind(uid, GOODPUT, limit=1))
+        return any(event.kind == GOODPUT for event in events)
 
-        None also for a job that never had machines, or ended before this release was started.
+    def _end_event(self, times: JobTimes, rows: Sequence[UsageRow]) -> NewEvent | None:
+        """Return the event with the goodput of a job that has just ended.
+
+        None for a job that never had machines, or ended before this release was started.
         """
         is_new = times.ended_s is not None and times.ended_s > self._now_s() - EVENT_S_MAX
-        if not (is_new and times.attempts) or self.store.events_of_kind(uid, GOODPUT, limit=1):
+        if not (is_new and times.attempts):
             return None
         return end_event(job_goodput(times, self._now_s()), sum_cost(rows), idle_ratio(rows))
 

@@ -10,8 +10,7 @@ from trainshed.planning.usage_days import GpuMeasurement
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.costs.usage_rows import group_machines, usage_rows
 from trainshed.store.opening import Store
-from trainshed.store.records.jobs import JobRecord
-from trainshed.store.records.usage import UsageRow, UsageSum
+from trainshed.store.records.usage import UsageRow, UsageSum, UsingJob
 
 _HOUR_S = 3600.0
 
@@ -19,16 +18,15 @@ _HOUR_S = 3600.0
 def read_job_use(
     store: Store,
     prices: PriceSource,
-    record: JobRecord,
+    job: UsingJob,
     times: JobTimes,
     measured: Mapping[int, Sequence[GpuMeasurement]],
 ) -> Sequence[UsageRow]:
     """Return what a job has used until now; ``measured`` is by attempt.  Raises StoreFault."""
-    spec = store.expanded(record.uid)
     gpus = max((attempt.gpus for attempt in times.attempts), default=0)
-    machines = group_machines(spec, store.demand(record.uid), has_gpus=gpus > 0)
+    machines = group_machines(job.spec, job.demand, has_gpus=gpus > 0)
     now_s = store.now().timestamp()
-    return usage_rows(times, now_s, machines, prices.list_for_job(spec), measured)
+    return usage_rows(times, now_s, machines, prices.list_for_job(job.spec), measured)
 
 
 def cost_of_use(use: UsageRow | UsageSum) -> JobCost:

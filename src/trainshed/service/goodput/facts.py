@@ -17,7 +17,7 @@ from trainshed.planning.attempt_steps import (
     read_steps_made,
 )
 from trainshed.planning.goodput import AttemptTimes, JobTimes
-from trainshed.service.costs.held_gpus import count_held_gpus
+from trainshed.service.costs.held_gpus import HeldSize, count_held_gpus, count_vcpus
 from trainshed.service.goodput.moments import add_steps, subtract_clock_sets
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
@@ -39,11 +39,20 @@ def goodput_facts(
     The steps of an attempt come from the event of its end, else from ``read_steps``.
     """
     demand = store.demand(record.uid)
-    gpus = count_held_gpus(store, record.uid, demand)
-    vcpus = float(sum(group.count * group.each.vcpus for group in demand.groups))
-    events = [*_read_events(store, record.uid)]
+    size = HeldSize(count_held_gpus(store, record.uid, demand), count_vcpus(demand))
+    return job_times(store, record, size, read_events(store, record.uid), read_steps)
+
+
+def job_times(
+    store: Store,
+    record: JobRecord,
+    size: HeldSize,
+    events: Sequence[StoredEvent],
+    read_steps: ReadSteps,
+) -> JobTimes:
+    """Return the times of a job whose events were read, as ``goodput_facts``."""
     attempts = [
-        replace(_add_steps(attempt, store, record, read_steps), gpus=gpus, vcpus=vcpus)
+        replace(_add_steps(attempt, store, record, read_steps), gpus=size.gpus, vcpus=size.vcpus)
         for attempt in list_attempt_times(events)
     ]
     status = record.job.status
@@ -53,6 +62,17 @@ def goodput_facts(
         attempts=tuple(attempts),
     )
     return subtract_clock_sets(times, store.clock_sets())
+
+
+def read_events(store: Store, uid: int) -> Sequence[StoredEvent]:
+    """Return the events of a job in order, at most the first ``EVENTS_MAX``."""
+    events: list[StoredEvent] = []
+    while len(events) < EVENTS_MAX:
+        seq = events[-1].seq if events else 0
+        events += (page := store.events(uid, after=seq, limit=_EVENTS_AT_ONCE))
+        if len(page) < _EVENTS_AT_ONCE:
+            break
+    return events
 
 
 def _job_ended_s(
@@ -154,16 +174,6 @@ def _list_hangs(events: Sequence[StoredEvent]) -> Iterator[tuple[float, float]]:
             and later.data.get("task_name") == event.data.get("task_name")
         )
         yield begin_s, next(recovered, math.inf)
-
-
-def _read_events(store: Store, uid: int) -> Iterator[StoredEvent]:
-    seq = 0
-    for _ in range(EVENTS_MAX // _EVENTS_AT_ONCE):
-        events = store.events(uid, after=seq, limit=_EVENTS_AT_ONCE)
-        yield from events
-        if len(events) < _EVENTS_AT_ONCE:
-            return
-        seq = events[-1].seq
 
 
 def _stamp(event: StoredEvent) -> float:

@@ -19,14 +19,25 @@ UsageSteps = PacedReads[AttemptKey, StepsMade | None]
 STEPS_MAX = 10_000
 
 
+#: Returns the task name of an attempt's primary; None before it has one.
+FindPrimary = Callable[[AttemptKey], str | None]
+
+
 def live_steps(store: Store, engines: Engines, remembered: UsageSteps | None = None) -> ReadSteps:
     """Return the function that reads the steps of an attempt, for ``goodput_facts``.
 
     ``remembered`` has what was read from the usage of attempts lately; None: it is read each time.
     """
+    return steps_reader(engines, partial(_find_primary, store), remembered)
+
+
+def steps_reader(
+    engines: Engines, find_primary: FindPrimary, remembered: UsageSteps | None = None
+) -> ReadSteps:
+    """Return the function of ``live_steps`` for callers that have read the primaries."""
 
     def read_steps(key: AttemptKey) -> StepsMade | None:
-        task = _find_primary(store, key)
+        task = find_primary(key)
         if task is None:
             return None
         try:

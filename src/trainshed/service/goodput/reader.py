@@ -87,7 +87,8 @@ class GoodputReader:
         if stored and all(row.end_ns is not None for row in stored):
             return stored
         measured = self.measurements.read(store, self.engines, record.uid, times)
-        return read_job_use(store, self.prices, record, times, measured)
+        job = store.using_jobs([record.uid])[record.uid]
+        return read_job_use(store, self.prices, job, times, measured)
 
 
 def _sum_energy(rows: Iterable[UsageRow]) -> float | None:

@@ -1,8 +1,13 @@
 """Records of the use of machines: the time of attempts by day, and sums of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from trainshed.model.job import JobSpec
+from trainshed.model.resources import JobDemand
+from trainshed.store.records.jobs import JobRecord
+from trainshed.store.records.steps import NewEvent, StoredEvent
 
 
 class ChangedSeats(NamedTuple):
@@ -73,3 +78,24 @@ class UsageSum:
     price_date: str
     seconds: Mapping[str, float]
     energy_j: float | None
+
+
+class UsingJob(NamedTuple):
+    """A job with what is stored of its use of machines."""
+
+    record: JobRecord
+    spec: JobSpec
+    """The spec that was launched."""
+    demand: JobDemand
+    events: Sequence[StoredEvent] | None
+    """All events in order; None: too many to be read together with those of other jobs."""
+    primaries: Mapping[int, str]
+    """The task name of the primary replica, by attempt."""
+
+
+class JobUse(NamedTuple):
+    """The rows of a job, which replace all that are stored, and its event if it has a new one."""
+
+    job: JobRecord
+    rows: Sequence[UsageRow]
+    event: NewEvent | None = None
