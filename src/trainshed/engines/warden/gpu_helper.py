@@ -98,7 +98,7 @@ def _watch(path: str) -> None:
         for gpu in gpus:
             means[gpu.uuid].add(driver.read_figures(gpu), time.monotonic())
         if time.monotonic() >= due_s:
-            due_s += EVERY_S
+            due_s = time.monotonic() + EVERY_S  # what a driver that hung has missed is left out
             figures = {uuid: mean.take() for uuid, mean in means.items()}
             write_gpu_file(path, time.time(), figures)
         time.sleep(_READ_S)
