@@ -117,6 +117,15 @@ def test_energy_is_the_sum_of_what_was_measured(store, reader, engine):
     assert reader.goodput(PROJECT, record.job.job_id).energy_j == pytest.approx(909, rel=0.01)
 
 
+def test_energy_that_no_gpu_can_use_is_not_believed(store, reader, engine):
+    record = ended(store)
+    (attempt,) = reader.goodput(PROJECT, record.job.job_id).attempts
+    held_s = attempt.ended - attempt.placed
+    line = UsageLine(at=attempt.ended, s=held_s, gpus={"GPU-1": GpuUsage(energy_j=1e299)})
+    engine.usage = {AttemptKey(record.uid, 1): [line]}
+    assert reader.goodput(PROJECT, record.job.job_id).energy_j is None
+
+
 def test_the_sentence_names_the_time_in_which_the_gpus_ran_nothing(store, reader, engine):
     record = ended(store)
     assert "idle" not in reader.goodput(PROJECT, record.job.job_id).message

@@ -1,7 +1,7 @@
 """Makes the rows of a job's use of machines: one for each attempt, machine type and day."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trainshed.catalog.machines import known_machines
 from trainshed.model.job import JobSpec, ReplicaGroup
@@ -13,6 +13,10 @@ from trainshed.planning.usage_days import DayUse, GpuMeasurement, day_uses
 from trainshed.store.records.usage import UsageRow
 
 _NS_PER_S = 1_000_000_000
+#: The most watts of a GPU that are believed: the programs of a job may change its samples.
+POWER_W_MAX = 5000.0
+#: The longest time of a sample, which may have begun before the attempt.
+_SAMPLE_S = 60.0
 
 
 @dataclass(slots=True)
@@ -96,10 +100,19 @@ def usage_rows(
     """Return the rows of all attempts of a job; ``measured`` is by attempt."""
     rows: list[UsageRow] = []
     for times, goodput in zip(job.attempts, attempt_goodputs(job, now_s), strict=True):
-        uses = day_uses(times, goodput, measured.get(times.attempt, ()))
+        uses = [
+            _check_energy(use, times.gpus)
+            for use in day_uses(times, goodput, measured.get(times.attempt, ()))
+        ]
         for name, group in machines.items():
             rows.extend(_rows_of_type(times, uses, name, group, prices, _gpu_share(machines, name)))
     return rows
+
+
+def _check_energy(use: DayUse, gpus: int) -> DayUse:
+    """Return the use without its energy if GPUs cannot have used so much."""
+    most_j = POWER_W_MAX * gpus * (_SAMPLE_S + sum(use.seconds.values()))
+    return use if use.energy_j is None or use.energy_j <= most_j else replace(use, energy_j=None)
 
 
 def _gpu_share(machines: Mapping[str, MachineGroup], name: str) -> float:
