@@ -5,7 +5,7 @@ The chain's guards run first and set ``request.state.caller``.  See ``openapi.js
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -47,6 +47,8 @@ from trainshed.service.log.windows import LogWindows
 from trainshed.store.base import StoreFault
 from trainshed.wire.native_v1 import described_fields
 
+_TEXT_TYPE: Final = "text/plain"
+_JSON_TYPE: Final = "application/json"
 ERRORS: Mapping[int | str, dict[str, Any]] = {
     code: {"model": models.Status} for code in (400, 401, 403, 404, 409, 422, 429)
 }
@@ -85,7 +87,19 @@ def _describe(native: Native, version: str) -> dict[str, Any]:
     """Return ``openapi.json``.  It has texts that the schemas of requests can do without."""
     with described_fields():
         permissions = Permissions(native.store.project)
-        return make_app(permissions, version, _make_routers(native, version)).openapi()
+        document = make_app(permissions, version, _make_routers(native, version)).openapi()
+    for path in document["paths"].values():
+        for operation in path.values():
+            _describe_errors(operation["responses"])
+    return document
+
+
+def _describe_errors(responses: Mapping[str, dict[str, Any]]) -> None:
+    """Correct the type of errors: FastAPI describes them by the type of the route's answers."""
+    for code, response in responses.items():
+        content = response.get("content", {})
+        if code.startswith(("4", "5")) and _TEXT_TYPE in content:
+            content[_JSON_TYPE] = content.pop(_TEXT_TYPE)
 
 
 def _make_routers(native: Native, version: str) -> Iterator[APIRouter]:

@@ -68,7 +68,11 @@ def fleet_router(native: Native) -> APIRouter:
         check_reader(caller)
         return await send_page(native.metrics, request)
 
-    @router.get("/metrics/jobs", response_class=PlainTextResponse)
+    @router.get(
+        "/metrics/jobs",
+        response_class=PlainTextResponse,
+        responses={503: {"model": models.Status}},
+    )
     async def job_metrics(
         caller: Known,
         request: Request,
