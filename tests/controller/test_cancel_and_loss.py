@@ -128,12 +128,33 @@ def test_unreachable_is_not_failed(make_world):
         world.clock.s += 1
         controller.observe_once()
     assert world.job(uid).version == before
+    assert controller.unattended_attempts == 1
     world.engine.unreachable = False
     controller.lease_once()
+    controller.observe_once()
+    assert controller.unattended_attempts == 0
     world.engine.end(world.key(uid))
     go(controller)
     assert world.state(uid) is JobState.SUCCEEDED
     assert world.engine.launches.total() == 1
+
+
+def test_an_unattended_attempt_that_is_cancelled_is_unattended_until_its_end(make_world):
+    world: World = make_world(script=runs())
+    controller = world.controller()
+    uid = world.submit()
+    go(controller)
+    world.engine.unreachable = True
+    controller.observe_once()
+    world.cancel(uid)
+    go(controller, 2)
+    assert world.state(uid) is JobState.CANCELLING
+    assert controller.unattended_attempts == 1
+    world.engine.unreachable = False
+    world.clock.s += 60
+    go(controller, 3)
+    assert world.state(uid) is JobState.CANCELLED
+    assert controller.unattended_attempts == 0
 
 
 def test_an_engine_that_takes_no_commands_is_asked_again(make_world):
@@ -144,6 +165,7 @@ def test_an_engine_that_takes_no_commands_is_asked_again(make_world):
     go(controller, 3)
     assert world.state(uid) is JobState.PREPARING
     assert world.story(uid).count("ENGINE_RETRIED") == 1
+    assert controller.unattended_attempts == 0, "it was never launched"
     world.engine.unreachable = False
     world.clock.s += 5
     go(controller)

@@ -74,6 +74,7 @@ def _list_figures(
 ) -> Mapping[Family, Callable[[], float]]:
     figures: dict[Family, Callable[[], float]] = {
         families.REPLICAS_HUNG: lambda: controller.hung_replicas,
+        families.UNATTENDED: lambda: controller.unattended_attempts,
         families.LOG_STREAMS: streams.count,
     }
     if (exporter := traces.exporter) is not None:

@@ -205,6 +205,11 @@ class Controller:
         return self._hangs.count()
 
     @property
+    def unattended_attempts(self) -> int:
+        """Return the number of this server's attempts of which no engine knows whether they run."""
+        return self._observer.unattended
+
+    @property
     def leading(self) -> bool:
         """Return whether this server is the one that schedules."""
         return self._leases.leading

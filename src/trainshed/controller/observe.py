@@ -80,6 +80,7 @@ class Observer:
     _waits: StoredWaits = field(init=False)
     _part: int = field(default=0, init=False)
     _known_places: dict[AttemptKey, tuple[Seat, ...]] = field(default_factory=dict, init=False)
+    _unattended: frozenset[AttemptKey] = field(default=frozenset(), init=False)
 
     def __post_init__(self) -> None:
         self._waits = StoredWaits(self.store)
@@ -96,6 +97,11 @@ class Observer:
         """Observe these attempts in the next pass; callable from any thread."""
         self._reported.extend(keys)
 
+    @property
+    def unattended(self) -> int:
+        """Return the number of attempts with nodes of which no engine knows whether they run."""
+        return len(self._unattended)
+
     def once(self, *, only_new: bool = False) -> int:
         """Observe, judge, write; return how many jobs changed state.
 
@@ -108,6 +114,7 @@ class Observer:
         reported = {*new, *reported.intersection(self._watched)}
         keys: Collection[AttemptKey] = reported if only_new else self._due(reported)
         observations: Sequence[Observation] = self.engines.observe(tuple(keys))
+        self._note_unknown(observations)
         steps = 0
         self.has_freed = False
         first = observations
@@ -123,6 +130,15 @@ class Observer:
             ]
         self._waits.explain(first, self._watched)
         return steps
+
+    def _note_unknown(self, observations: Sequence[Observation]) -> None:
+        unknown = [one.key for one in observations if one.phase is Phase.UNKNOWN]
+        if not unknown and not self._unattended:
+            return
+        # an attempt that is to be stopped is not observed until its engine has the command
+        keys = self._unattended.difference(one.key for one in observations).union(unknown)
+        held = self.holdings.refresh()
+        self._unattended = frozenset(key for key in keys if _has_nodes(held.get(key.uid), key))
 
     def _due(self, reported: Collection[AttemptKey]) -> Collection[AttemptKey]:
         """Return the attempts to observe; of many that wait or run, a part in each pass."""
@@ -267,6 +283,10 @@ class Observer:
             self.hangs.forget(key)
         if change.step.state is not change.active.state:
             self._waits.forget(key)
+
+
+def _has_nodes(holding: Holding | None, key: AttemptKey) -> bool:
+    return holding is not None and holding.attempt == key.attempt and not holding.enqueued
 
 
 def _name_in_commands(record: JobRecord) -> str:

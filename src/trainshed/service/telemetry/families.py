@@ -90,6 +90,9 @@ GANG_PLACED: Final = _family(
 REPLICAS_HUNG: Final = _family(
     _G, "replicas_hung", "Replicas of this server's jobs that make no progress"
 )
+UNATTENDED: Final = _family(
+    _G, "attempts_unattended", "Attempts with nodes of which no engine knows whether they run"
+)
 
 ENGINE_COMMANDS: Final = _family(
     _C, "engine_commands", "Commands that an engine has run, by result", "engine", "command",
