@@ -18,11 +18,10 @@ from benchmarks.harness import Benchmark, Goal, Report, at_most
 from benchmarks.service.servers import postgres, postgres_programs
 from trainshed.model.time_use import HELD_USES
 from trainshed.planning.usage_days import today
-from trainshed.service.costs.usage_report import ReportQuery, UsageReports
+from trainshed.service.costs.usage_report import REPORT_KEYS, ReportQuery, UsageReports
 from trainshed.store.bulk import add_rows
 from trainshed.store.opening import Store, open_store
 from trainshed.store.tables import ATTEMPT_USAGE
-from trainshed.store.usage import KEYS
 
 REPORT_S_MAX: Final = 1.0
 _DAYS: Final = 365
@@ -56,7 +55,7 @@ def measure_year(url: str, database: str, jobs: int) -> Goal:
     try:
         last_day = today(store.now())
         fill(store, jobs, last_day)
-        seconds = {by: _time_report(store, by) for by in KEYS}
+        seconds = {by: _time_report(store, by) for by in REPORT_KEYS}
         cpu_s = _cpu_of_report(store, "user")
     finally:
         store.close()

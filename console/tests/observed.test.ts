@@ -60,7 +60,7 @@ test("shares are of the parts that are shown", () => {
 });
 
 const row = (key: string, gpus: number, amount: number | null): MachineUse => ({
-  key, jobs: 2, gpu_seconds: { productive: gpus, idle: 5 }, vcpu_seconds: { productive: 7 }, energy_j: null, cost: { ...COST, amount }, other_costs: [],
+  key, user: "ada", jobs: 2, gpu_seconds: { productive: gpus, idle: 5 }, vcpu_seconds: { productive: 7 }, energy_j: null, cost: { ...COST, amount }, other_costs: [],
 });
 
 test("the address of the page Usage", () => {
@@ -78,6 +78,7 @@ test("rows are sorted by a column, and written as CSV with seconds", () => {
   assert.deepEqual(sortUsage(rows, "key", false).map(({ key }) => key), ["a", "b", "c"]);
   const lines = usageCsv("user", [row("ada", 10, null)]).trim().split("\r\n");
   assert.equal(lines[0]?.startsWith("user,jobs,gpu_seconds_productive,"), true);
+  assert.equal(usageCsv("job", [row("p/j", 10, null)]).split("\r\n")[1]?.startsWith("p/j,ada,10,"), true);
   assert.equal(lines[1], "ada,2,10,0,0,0,0,0,5,0,7,,,USD,false,,");
 });
 

@@ -70,6 +70,19 @@ def test_csv_has_every_use_and_no_formula(usage):
         "'=bob", "3600.0", "", "True")  # fmt: skip
 
 
+def test_a_job_has_its_user_instead_of_a_number_of_jobs(usage):
+    job = {**ADA, "key": "demo/census", "user": "ada", "jobs": 1}
+    total = {**TOTAL, "user": ""}
+    report = {**REPORT, "by": "job", "rows": [job], "total": total}
+    head, _, row, last = usage(report=report)[0].out.splitlines()
+    assert head.split()[:2] == ["JOB", "USER"]
+    assert row.split()[:3] == ["demo/census", "ada", "10.00"]
+    assert last.split()[:2] == ["TOTAL", "10.00"]
+    run, query = usage("--by", "job", "--format", "csv", report=report)
+    assert "by=job" in query
+    assert run.out.splitlines()[1].startswith("demo/census,ada,27000.0")
+
+
 def test_json_is_what_the_server_said(usage):
     run, _ = usage("--format", "json")
     assert run.json == REPORT

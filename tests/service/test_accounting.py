@@ -20,6 +20,7 @@ from trainshed.model.status import JobState
 from trainshed.model.usage import GpuUsage, Spread, UsageLine
 from trainshed.planning.goodput import gpu_seconds, job_goodput
 from trainshed.planning.prices import OwnPrices
+from trainshed.service.costs import usage_report
 from trainshed.service.costs.accounting import REFRESH_S, Accounting
 from trainshed.service.costs.gpu_watch import GpuWatch
 from trainshed.service.costs.job_use import sum_cost
@@ -114,7 +115,7 @@ def test_an_ended_job_has_a_row_for_each_machine_type(world):
     assert row.cost["parts"].keys() == {"starting", "unknown"}
 
 
-@pytest.mark.parametrize("by", ["project", "user", "type", "day"])
+@pytest.mark.parametrize("by", ["project", "user", "type", "day", "job"])
 def test_sums_of_usage_are_sums_of_jobs(world, by):
     uids = [world.job(job_id=f"j{number}", creator=f"u{number % 2}") for number in range(3)]
     for uid in uids:
@@ -133,8 +134,24 @@ def test_sums_of_usage_are_sums_of_jobs(world, by):
     assert report.total.cost["amount"] == pytest.approx(7.2 * hours)
     assert sum(row.cost["amount"] for row in report.rows) == pytest.approx(7.2 * hours)
     keys = {"project": ["census"], "user": ["u0", "u1"], "type": [GPU_TYPE, "n1-standard-4"],
-            "day": ["2026-11-21", "2026-11-22"]}  # fmt: skip
+            "day": ["2026-11-21", "2026-11-22"],
+            "job": ["census/j2", "census/j1", "census/j0"]}  # fmt: skip
     assert [row.key for row in report.rows] == keys[by]
+    users = {row.key: row.user for row in report.rows if row.user}
+    owners = {"census/j0": "u0", "census/j1": "u1", "census/j2": "u0"}
+    assert users == (owners if by == "job" else {})
+
+
+def test_only_the_jobs_with_the_most_gpu_time_have_rows(world, monkeypatch):
+    monkeypatch.setattr(usage_report, "JOBS_MAX", 2)
+    for number, seconds in enumerate((100, 300, 200)):
+        uid = world.job(job_id=f"j{number}")
+        world.run(uid, seconds)
+        world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
+    world.account()
+    report = world.report(by="job")
+    assert [row.key for row in report.rows] == ["census/j1", "census/j2"]
+    assert (report.left_out, report.total.jobs) == (1, 3)
 
 
 def test_idle_gpus_and_energy_are_those_of_the_samples(world):
@@ -297,7 +314,7 @@ def test_an_engine_that_does_not_answer_leaves_out_idle_time_alone(world):
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ({"by": "job"}, "by must be project, user, type or day, got 'job'"),
+        ({"by": "node"}, "by must be project, user, type, day or job, got 'node'"),
         ({"since": "last week"}, "since must be a day such as 2026-11-01"),
         ({"until": "2026-13-01"}, "until must be a day such as"),
         ({"since": "today", "until": "yesterday"}, "until must not be before since"),

@@ -4,7 +4,7 @@ import type { MachineUse } from "../net/types";
 import { writeCsv } from "./csv";
 import { BUCKETS, formatAmount, formatCost, readCost, sumOf, type JobCost } from "./observed";
 
-export const GROUPINGS = [["project", "by project"], ["user", "by user"], ["type", "by machine type"], ["day", "by day"]] as const;
+export const GROUPINGS = [["project", "by project"], ["user", "by user"], ["type", "by machine type"], ["day", "by day"], ["job", "by job"]] as const;
 export type Grouping = (typeof GROUPINGS)[number][0];
 
 /** The first day of a period as the server reads it; but for yesterday, it lasts until today. Days are those of UTC. */
@@ -39,7 +39,7 @@ export function daysOf({ period, from, to }: UsageQuery): { since: string | null
 }
 
 const KEYS: Readonly<Record<string, (row: MachineUse) => number | string>> = {
-  key: (row) => row.key, jobs: (row) => row.jobs, gpus: (row) => sumOf(row.gpu_seconds), vcpus: (row) => sumOf(row.vcpu_seconds),
+  key: (row) => row.key, jobs: (row) => row.jobs, user: (row) => row.user, gpus: (row) => sumOf(row.gpu_seconds), vcpus: (row) => sumOf(row.vcpu_seconds),
   idle: (row) => row.gpu_seconds.idle ?? 0, energy: (row) => row.energy_j ?? -1, cost: (row) => readCost(row.cost)?.amount ?? -1,
 };
 
@@ -56,11 +56,12 @@ export function sortUsage(rows: readonly MachineUse[], column: string, descendin
 /** Return the rows as CSV, with seconds as the server counts them. */
 export function usageCsv(by: Grouping, rows: readonly MachineUse[]): string {
   const buckets = BUCKETS.map(({ id }) => id);
-  const head = [by, "jobs", ...buckets.map((id) => `gpu_seconds_${id}`), "vcpu_seconds", "energy_joules", "cost", "currency", "cost_is_at_least", "other_costs", "idle_cost"];
+  const second = by === "job" ? "user" : "jobs";
+  const head = [by, second, ...buckets.map((id) => `gpu_seconds_${id}`), "vcpu_seconds", "energy_joules", "cost", "currency", "cost_is_at_least", "other_costs", "idle_cost"];
   const lines = rows.map((row) => {
     const cost = readCost(row.cost);
     return [
-      row.key, String(row.jobs), ...buckets.map((id) => String(row.gpu_seconds[id] ?? 0)), String(sumOf(row.vcpu_seconds)), String(row.energy_j ?? ""),
+      row.key, String(row[second]), ...buckets.map((id) => String(row.gpu_seconds[id] ?? 0)), String(sumOf(row.vcpu_seconds)), String(row.energy_j ?? ""),
       String(cost?.amount ?? ""), cost?.currency ?? "", cost ? String(cost.at_least) : "", otherCosts(row).map(formatCost).join("; "),
       String(cost?.parts.idle ?? ""),
     ];

@@ -295,6 +295,7 @@ export type LogWindow = {
 
 export type MachineUse = {
   key: string;
+  user: string;
   jobs: number;
   gpu_seconds: Record<string, number>;
   vcpu_seconds: Record<string, number>;

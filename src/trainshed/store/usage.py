@@ -19,6 +19,7 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
+    literal,
     select,
     update,
 )
@@ -58,6 +59,10 @@ KEYS: Final = {
     "day": ATTEMPT_USAGE.c.day,
 }
 _SECONDS: Final = [ATTEMPT_USAGE.c[f"{use}_s"] for use in HELD_USES]
+_SUMS: Final = [
+    *(func.sum(column).label(column.name) for column in _SECONDS),
+    func.sum(ATTEMPT_USAGE.c.energy_j).label("energy_j"),
+]
 _SHAPE: Final = (
     ATTEMPT_USAGE.c.machine_type,
     ATTEMPT_USAGE.c.gpus,
@@ -215,14 +220,29 @@ class StoredUsage:
 
         ``projects`` are those that the caller may see; None: all.
         """
-        sums = [func.sum(column).label(column.name) for column in _SECONDS]
         key = KEYS[by].label("key")
-        query = select(
-            key, *_SHAPE, *sums, func.sum(ATTEMPT_USAGE.c.energy_j).label("energy_j")
-        ).group_by(KEYS[by], *_SHAPE)
+        no_user = literal("").label("user")
+        query = select(key, no_user, *_SHAPE, *_SUMS).group_by(KEYS[by], *_SHAPE)
         rows = self._db.rows(
             _within(query, projects, until_day - since_day),
             **_bounds(since_day, until_day, projects),
+        )
+        return [_usage_sum(row) for row in rows]
+
+    def usage_of_jobs(
+        self, limit: int, *, since_day: int, until_day: int, projects: Collection[str] | None
+    ) -> Sequence[UsageSum]:
+        """Return sums by job, ``PROJECT/JOB``, of the jobs with the most GPU, then vCPU, time."""
+        days = until_day - since_day
+        uid, held = ATTEMPT_USAGE.c.uid, sum(_SECONDS)
+        most = [func.sum(held * ATTEMPT_USAGE.c[kind]).desc() for kind in ("gpus", "vcpus")]
+        largest = select(uid).group_by(uid).order_by(*most, uid).limit(limit)
+        key = func.min(ATTEMPT_USAGE.c.project + "/" + ATTEMPT_USAGE.c.job_id).label("key")
+        user = func.min(ATTEMPT_USAGE.c.creator).label("user")
+        query = select(key, user, *_SHAPE, *_SUMS).group_by(uid, *_SHAPE)
+        query = query.where(uid.in_(_within(largest, projects, days)))
+        rows = self._db.rows(
+            _within(query, projects, days), **_bounds(since_day, until_day, projects)
         )
         return [_usage_sum(row) for row in rows]
 

@@ -5,7 +5,7 @@ import { useSignal } from "@preact/signals";
 import { formatCount, formatPlural } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { describePrices, FLEET_BUCKETS, formatCost, formatEnergy, formatHours, formatShare, formatShortCost, readCost, sharesOf, sumOf } from "../../core/observed";
-import type { Route } from "../../core/route";
+import { jobPath, type Route } from "../../core/route";
 import { setQuery } from "../../core/router";
 import { daysOf, formatIdleCost, GROUPINGS, PERIODS, otherCosts, readUsageQuery, sortUsage, usageCsv, type Grouping, type UsageQuery } from "../../core/usage";
 import { callApi } from "../../net/api";
@@ -97,12 +97,21 @@ function Cost({ row }: { row: MachineUse }) {
   return <span title={cost ? describePrices(cost) : ""}>{[cost, ...otherCosts(row)].map(formatShortCost).join(" + ")}</span>;
 }
 
-const TITLES: Readonly<Record<Grouping, string>> = { project: "Project", user: "User", type: "Machine type", day: "Day" };
+/** The key of a row; a job that still exists has a page. */
+function Key({ row, by }: { row: MachineUse; by: Grouping }) {
+  const text = showHidden(row.key) || "–";
+  const [owner, job] = by === "job" ? row.key.split("/", 2) : [];
+  return owner && job ? <a href={jobPath(owner, job)} title={text}>{text}</a> : <span title={text}>{text}</span>;
+}
+
+const TITLES: Readonly<Record<Grouping, string>> = { project: "Project", user: "User", type: "Machine type", day: "Day", job: "Job" };
 
 function columnsOf(by: Grouping): Column<MachineUse>[] {
   return [
-    { id: "key", title: TITLES[by], width: "minmax(8rem, 1.5fr)", isSortable: true, cell: (row) => <span title={showHidden(row.key)}>{showHidden(row.key) || "–"}</span> },
-    { id: "jobs", title: "Jobs", width: "4.5rem", isNumber: true, isSortable: true, cell: (row) => formatCount(row.jobs) },
+    { id: "key", title: TITLES[by], width: "minmax(8rem, 1.5fr)", isSortable: true, cell: (row) => <Key row={row} by={by} /> },
+    by === "job"
+      ? { id: "user", title: "By", width: "minmax(4.5rem, 0.7fr)", isSortable: true, cell: (row) => <span title={showHidden(row.user)}>{showHidden(row.user) || "–"}</span> }
+      : { id: "jobs", title: "Jobs", width: "4.5rem", isNumber: true, isSortable: true, cell: (row) => formatCount(row.jobs) },
     { id: "gpus", title: "GPU hours", width: "6.5rem", isNumber: true, isSortable: true, cell: (row) => formatHours(sumOf(row.gpu_seconds)) },
     { id: "bar", title: "Use of the GPU hours", width: "minmax(12rem, 3fr)", cell: (row) => <TimeBar shares={sharesOf(row.gpu_seconds)} label={row.key} /> },
     { id: "idle", title: "Held and idle", width: "10rem", isNumber: true, isSortable: true, cell: (row) => [`${formatHours(row.gpu_seconds.idle ?? 0)} h`, formatIdleCost(row)].filter(Boolean).join(" · ") },

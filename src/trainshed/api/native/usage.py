@@ -1,4 +1,4 @@
-"""Native route of the use of machines: time, energy and cost by project, user, type or day."""
+"""Native route of the use of machines: time, energy and cost by project, user, type, day or job."""
 
 from typing import Annotated, Final, Literal
 
@@ -23,13 +23,14 @@ def usage_router(reports: UsageReports) -> APIRouter:
         caller: Known,
         request: Request,
         *,
-        by: Literal["project", "user", "type", "day"] = "project",
+        by: Literal["project", "user", "type", "day", "job"] = "project",
         since: _Day = None,
         until: _Day = None,
         project: Annotated[str, Query(max_length=_PROJECT_LENGTH_MAX)] = ANY_PROJECT,
     ) -> UsageReport:
         """Add up the GPU and vCPU time of jobs by its use, with energy and cost.
 
+        By ``job`` the answer has the 1,000 jobs with the most GPU time, each with its user.
         ``since`` and ``until`` are days in UTC, both included: 2026-11-01, ``today``,
         ``yesterday``, or ``7d`` for the day 7 days ago; the default is the last 30 days. A caller
         of one project sees this project. Jobs that run are counted until some minutes ago.

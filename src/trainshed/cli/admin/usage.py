@@ -13,10 +13,12 @@ from trainshed.model.time_use import HELD_USES
 EXAMPLE = """\
   trainshed usage
   trainshed usage --by user --since yesterday --until yesterday
+  trainshed usage --by job --since yesterday --until yesterday
   trainshed usage --by type --since 2026-11-01 --project demo
   trainshed usage --by day --since 7d --format csv"""
 
-_KEYS: Final = ("project", "user", "type", "day")
+_JOB: Final = "job"
+_KEYS: Final = ("project", "user", "type", "day", _JOB)
 _HOUR_S: Final = 3600.0
 _KWH_J: Final = 3.6e6
 _IDLE: Final = "idle"
@@ -39,7 +41,7 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} [flags]",
     )
     add = flags.adder(parser)
-    add("--by KEY", "project, user, type (of machines) or day (project)", choices=_KEYS,
+    add("--by KEY", "project, user, type (of machines), day or job (project)", choices=_KEYS,
         default="project")  # fmt: skip
     add("--since DAY", "First day (UTC): 2026-11-01, today, yesterday, 7d (30d)")
     add("--until DAY", "Last day (UTC), included (today)")
@@ -65,11 +67,17 @@ def run(request: flags.Request) -> int:
 
 def _csv(report: Json) -> str:
     uses = [f"{kind}_{use}_s" for kind in ("gpu", "vcpu") for use in HELD_USES]
-    head = [report["by"], "jobs", *uses, "energy_j", *_COST_COLUMNS]
-    return csv_text([head, *map(_csv_row, report["rows"])])
+    second = _second_column(report)
+    head = [report["by"], second, *uses, "energy_j", *_COST_COLUMNS]
+    return csv_text([head, *(_csv_row(row, second) for row in report["rows"])])
 
 
-def _csv_row(row: Json) -> Sequence[object]:
+def _second_column(report: Json) -> str:
+    """Return the field of the column after the key: the user of a job, else the number of jobs."""
+    return "user" if report["by"] == _JOB else "jobs"
+
+
+def _csv_row(row: Json, second: str) -> Sequence[object]:
     seconds = [
         round(row[kind].get(use, 0.0), 3)
         for kind in ("gpu_seconds", "vcpu_seconds")
@@ -79,17 +87,18 @@ def _csv_row(row: Json) -> Sequence[object]:
     others = "; ".join(f"{other['amount']} {other['currency']}" for other in row["other_costs"])
     idle = cost.get("parts", {}).get(_IDLE)
     money = (cost.get("amount"), cost.get("currency"), cost.get("at_least"), idle, others)
-    return [row["key"], row["jobs"], *seconds, row["energy_j"], *money]
+    return [row["key"], row[second], *seconds, row["energy_j"], *money]
 
 
 def _print_table(report: Json) -> None:
     rows, total = report["rows"], report["total"]
     if rows:
         columns = list(_columns(total))
-        headers = [report["by"].upper(), "JOBS", *(name for name, _ in columns)]
+        second = _second_column(report)
+        headers = [report["by"].upper(), second.upper(), *(name for name, _ in columns)]
         shown = [*rows, {**total, "key": "TOTAL"}]
         cells = [
-            [row["key"], row["jobs"], *(format_cell(row) for _, format_cell in columns)]
+            [row["key"], row[second], *(format_cell(row) for _, format_cell in columns)]
             for row in shown
         ]
         out(table(headers, cells))

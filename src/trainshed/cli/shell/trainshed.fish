@@ -1018,7 +1018,7 @@ complete -c trainshed -n '_shtab_trainshed_using alerts' -l token-file -l access
 complete -c trainshed -n '_shtab_trainshed_using alerts' -l ca-file -xka "(__fish_complete_path (commandline -ct))" -d 'CA certificates to trust for an https server; default: those of the server in DIR; for other servers TRAINSHED_CA_FILE, else the CA certificates of this machine'
 complete -c trainshed -n '_shtab_trainshed_using; and test $_shtab_trainshed_npos -eq 0' -a usage -d 'Adds up the time for which jobs held GPUs and machines by its use, with energy and its cost. Needs a token of a viewer, whose project it shows; a token of all projects shows all, and the states of all GPUs. Jobs that run are counted until some minutes ago.'
 complete -c trainshed -n '_shtab_trainshed_using usage' -s h -l help -d 'show this help message and exit'
-complete -c trainshed -n '_shtab_trainshed_using usage' -l by -xka "project user type day" -d 'project, user, type (of machines) or day (project)'
+complete -c trainshed -n '_shtab_trainshed_using usage' -l by -xka "project user type day job" -d 'project, user, type (of machines), day or job (project)'
 complete -c trainshed -n '_shtab_trainshed_using usage' -l since -x -d 'First day (UTC): 2026-11-01, today, yesterday, 7d (30d)'
 complete -c trainshed -n '_shtab_trainshed_using usage' -l until -x -d 'Last day (UTC), included (today)'
 complete -c trainshed -n '_shtab_trainshed_using usage' -l format -xka "table json csv" -d 'Format of the results'

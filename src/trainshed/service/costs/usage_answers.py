@@ -10,7 +10,9 @@ class MachineUse:
     """What some machines were used for.  Seconds are by use; uses without time are absent."""
 
     key: str
-    """The project, user, machine type or day (2026-11-01, UTC)."""
+    """The project, user, machine type, day (2026-11-01, UTC) or job (``PROJECT/JOB``)."""
+    user: str
+    """The creator of the job; empty for other keys."""
     jobs: int
     gpu_seconds: Mapping[str, float]
     vcpu_seconds: Mapping[str, float]

@@ -1,4 +1,4 @@
-"""Adds up what machines were used for, by project, user, machine type or day."""
+"""Adds up what machines were used for, by project, user, machine type, day or job."""
 
 import re
 from collections import defaultdict
@@ -21,6 +21,11 @@ from trainshed.store.usage import KEYS
 DAYS_DEFAULT: Final = 30
 #: The most rows of a report.
 ROWS_MAX: Final = 5_000
+#: The most rows of a report by job.
+JOBS_MAX: Final = 1_000
+_JOB: Final = "job"
+#: What a report can be by.
+REPORT_KEYS: Final = (*KEYS, _JOB)
 _AGO: Final = re.compile(r"(\d{1,4})d")
 _DAY_FORM: Final = "a day such as 2026-11-01, today, yesterday, or 7d for the day 7 days ago (UTC)"
 
@@ -47,9 +52,16 @@ class UsageReports:
         since_day, last_day = self._days(query)
         days = {"since_day": since_day, "until_day": last_day + 1}
         projects = None if query.project is None else (query.project,)
-        sums = self.store.usage_sums(query.by, **days, projects=projects)
-        jobs = self.store.usage_jobs(query.by, **days, projects=projects)
-        rows = _order(query.by, _group(query.by, sums, jobs))
+        count = self.store.usage_job_count(**days, projects=projects)
+        if query.by == _JOB:
+            sums = self.store.usage_sums("type", **days, projects=projects)
+            of_jobs = self.store.usage_of_jobs(JOBS_MAX, **days, projects=projects)
+            rows, left_out = _order(_JOB, _group(_JOB, of_jobs, {})), max(0, count - JOBS_MAX)
+        else:
+            sums = self.store.usage_sums(query.by, **days, projects=projects)
+            jobs = self.store.usage_jobs(query.by, **days, projects=projects)
+            rows = _order(query.by, _group(query.by, sums, jobs))
+            left_out = max(0, len(rows) - ROWS_MAX)
         is_all = projects is None
         fleet = FleetUse(gpu_seconds=_round(self.store.gpu_seconds(**days))) if is_all else None
         return UsageReport(
@@ -57,16 +69,15 @@ class UsageReports:
             since=day_text(since_day),
             until=day_text(last_day),
             rows=rows[:ROWS_MAX],
-            left_out=max(0, len(rows) - ROWS_MAX),
-            total=_machine_use(
-                "total", sums, self.store.usage_job_count(**days, projects=projects)
-            ),
+            left_out=left_out,
+            total=_machine_use("total", sums, count),
             fleet=fleet,
         )
 
     def _days(self, query: ReportQuery) -> tuple[int, int]:
-        if query.by not in KEYS:
-            raise Refusal(Code.INVALID_ARGUMENT, f"by must be {_join(KEYS)}, got {query.by!r}")
+        if query.by not in REPORT_KEYS:
+            message = f"by must be {_join(REPORT_KEYS)}, got {query.by!r}"
+            raise Refusal(Code.INVALID_ARGUMENT, message)
         now_day = today(self.store.now())
         since = (
             now_day - DAYS_DEFAULT if query.since is None else _day("since", query.since, now_day)
@@ -103,7 +114,7 @@ def _group(
     for usage in sums:
         by_key[usage.key].append(usage)
     return [
-        _machine_use(day_text(int(key)) if by == "day" else str(key), parts, jobs.get(key, 0))
+        _machine_use(day_text(int(key)) if by == "day" else str(key), parts, jobs.get(key, 1))
         for key, parts in by_key.items()
     ]
 
@@ -123,6 +134,7 @@ def _machine_use(key: str, sums: Sequence[UsageSum], jobs: int) -> MachineUse:
     costs = [cost.document for cost in sum_costs(map(cost_of_use, sums))]
     return MachineUse(
         key=key,
+        user=sums[0].user if sums else "",
         jobs=jobs,
         gpu_seconds=_add_seconds((usage.seconds, usage.gpus) for usage in sums),
         vcpu_seconds=_add_seconds((usage.seconds, usage.vcpus) for usage in sums if not usage.gpus),

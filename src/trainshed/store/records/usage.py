@@ -67,8 +67,10 @@ class AttemptUse(NamedTuple):
 class UsageSum:
     """The sum of rows with one key, size and price."""
 
+    user: str
+    """The creator of the job; empty for other keys."""
     key: str | int
-    """The project, user, machine type or day by which rows were added."""
+    """The project, user, machine type, day or job by which rows were added."""
     machine_type: str
     gpus: int
     vcpus: float
