@@ -22,6 +22,7 @@ from trainshed.planning.goodput import gpu_seconds, job_goodput
 from trainshed.planning.prices import OwnPrices
 from trainshed.service.costs import usage_report
 from trainshed.service.costs.accounting import REFRESH_S, Accounting
+from trainshed.service.costs.gpu_measurements import GpuMeasurements
 from trainshed.service.costs.gpu_watch import GpuWatch
 from trainshed.service.costs.job_use import sum_cost
 from trainshed.service.costs.prices import PriceSource
@@ -89,6 +90,7 @@ def world(tmp_path):
         prices=PriceSource(lambda: made.own),
         leads=lambda: made.is_leader,
         turns=CpuBudget(share=1, work_clock=lambda: 0.0),
+        measurements=GpuMeasurements(lambda: made.now_s),
         monotonic=lambda: made.now_s,
     )
     made = World(store, clock, engine, accounting)

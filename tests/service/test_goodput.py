@@ -26,6 +26,7 @@ from trainshed.planning.attempt_steps import STEPS_MADE, steps_made
 from trainshed.planning.goodput import JobTimes, job_goodput
 from trainshed.planning.prices import OwnPrices
 from trainshed.service.costs.accounting import Accounting
+from trainshed.service.costs.gpu_measurements import GpuMeasurements
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.goodput.facts import list_attempt_times
 from trainshed.service.goodput.live_steps import live_steps
@@ -52,7 +53,13 @@ def engine():
 @pytest.fixture
 def reader(store, engine):
     engines = Engines.from_engine(engine)
-    return GoodputReader(stories=Stories(store), engines=engines, prices=PriceSource())
+    return GoodputReader(
+        stories=Stories(store),
+        engines=engines,
+        prices=PriceSource(),
+        measurements=GpuMeasurements(lambda: 0.0),  # remembers nothing
+        usage_steps=PacedReads(1, monotonic=lambda: 0.0),
+    )
 
 
 def ended(store, machine_type="n1-standard-8", *, steps_last=None):
