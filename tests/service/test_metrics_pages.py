@@ -17,7 +17,7 @@ from store.builders import PROJECT, add, go, place
 from trainshed.engines.capabilities import GpuNow
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.gpus import GpuSample, GpuState, NodeGpu
-from trainshed.model.refusals import Refusal
+from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resources import Node
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobError, JobState
@@ -463,6 +463,19 @@ def test_a_page_of_jobs_without_a_database_asks_to_try_again():
     page = JobsPage(SimpleNamespace(newest_open=fail), 10)
     with pytest.raises(Refusal, match="try again in a moment"):
         page.text([], is_open=False)
+
+
+def test_figures_that_cannot_be_read_now_or_ever_end_no_thread(store, caplog):
+    def fail(error):
+        def progress():
+            raise error
+
+        return progress
+
+    for error, records in ((Refusal(Code.UNAVAILABLE, "later"), 0), (ValueError("a bug"), 1)):
+        with pytest.raises(Refusal, match="try again in a moment"):
+            JobsPage(store, 10, fail(error)).text([], is_open=False)
+        assert len(caplog.records) == records
 
 
 def test_a_database_that_hangs_delays_one_page_of_jobs_only(monkeypatch):

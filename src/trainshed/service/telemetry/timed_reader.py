@@ -3,27 +3,33 @@
 A caller that waited for the database itself would also occupy a thread that answers requests.
 """
 
+import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Generic, TypeVar
 
+from trainshed.model.refusals import Refusal
 from trainshed.store.base import StoreFault
 
 T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
 
 
 class TimedReader(Generic[T]):
     """Reads a value at most once at a time.  Calls of ``read`` must not overlap."""
 
     def __init__(self, read: Callable[[], T], name: str) -> None:
-        """``read`` returns the value or raises StoreFault; ``name`` is that of its thread."""
+        """``read`` returns the value; ``name`` is that of its thread.
+
+        It may raise StoreFault or Refusal; other errors are logged.
+        """
         self._read = read
         self._name = name
         self._thread: threading.Thread | None = None
 
     def read(self, seconds_max: float) -> T | None:
-        """Return the value; None if the database does not answer, or not within the time.
+        """Return the value; None if it cannot be read, or not within the time.
 
         While an earlier reading waits for the database, no other one begins.
         """
@@ -38,5 +44,9 @@ class TimedReader(Generic[T]):
         return values[0] if values else None
 
     def _read_into(self, values: list[T]) -> None:
-        with suppress(StoreFault):
+        try:
             values.append(self._read())
+        except (StoreFault, Refusal):
+            return
+        except Exception:  # noqa: BLE001 - logged; the page has other parts
+            _LOG.exception("cannot read for the page of metrics")
