@@ -12,20 +12,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.observability.memory import read_memory_mb
+
 # as a supervisor without samples
 from trainshed.engines.supervise.kernel.limits import Usage
 from trainshed.engines.supervise.record.folder import AttemptFolder, read_file
 from trainshed.engines.supervise.record.gpu_file import GpuFigures
 from trainshed.engines.supervise.replicas import Gang
 from trainshed.files.beneath import PathBeneath
-
-
-def read_memory_mb() -> float:
-    """Return the memory that only this process has, in MB; libraries are shared."""
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    kib = sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty:"))
-    return kib / 1024
-
 
 BEFORE_MB = read_memory_mb()
 from trainshed.engines.supervise.record.usage_file import UsageFile, read_packed  # noqa: E402
@@ -40,8 +34,6 @@ NOISE = random.Random(1)  # noqa: S311
 UUIDS = [f"GPU-{NOISE.getrandbits(128):032x}" for _ in range(8)]
 NAMES = ("workerpool0-0", "workerpool1-0")
 EVERY_S = 10
-#: The time of the first measurement of memory, before lines are packed.
-FIRST_S = 100
 
 
 def figures(second: int) -> GpuFigures:
@@ -92,14 +84,10 @@ def main() -> None:
         samples(second)
     before_mb = read_memory_mb()
     file, maker = UsageFile(folder), LineMaker(EVERY_S, samples(0))
-    first_mb = 0.0
     for second in range(EVERY_S, minutes * 60 + 1, EVERY_S):
         for line in maker.add(samples(second)):
             file.append(encode_lines(line), line.at)
-        if second == FIRST_S:
-            first_mb = read_memory_mb() - before_mb
     numbers = {
-        "first_mb": IMPORTED_MB + first_mb,
         "day_mb": IMPORTED_MB + read_memory_mb() - before_mb,
         "file_mb": sum(entry.stat().st_size for entry in Path(folder.path).iterdir()) / 1e6,
         "lines_mb": sum(map(len, read_lines(folder))) / 1e6,
