@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from planning.test_what_ifs import CALIBRATION, HOST, JOB, RUNS, TRAINING, planned
+from trainshed.planning.amounts import figure
 from trainshed.planning.layouts import HostType
-from trainshed.planning.plan_words import figure, head, interval, recommendations, remarks
+from trainshed.planning.plan_words import head, interval, recommendations, remarks
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Training
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from trainshed.planning.amounts import lasting, money
 from trainshed.planning.job_plan import plan_of
 from trainshed.planning.layouts import HostType
 from trainshed.planning.plan_request import BatchRule, PlanRequest
-from trainshed.planning.plan_words import head, lasting, money, noun, recommendations
+from trainshed.planning.plan_words import head, noun, recommendations
 from trainshed.planning.planned_jobs import Helpers, PlannedJob
 from trainshed.planning.prices import OwnPrices, PriceList
 from trainshed.planning.scaling.calibration import Run, RunKind

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from trainshed.planning.amounts import money
 from trainshed.planning.cluster_refusals import can_reduce
 from trainshed.planning.clusters_asked import matching_reducers
 from trainshed.planning.job_plan import JobPlan
-from trainshed.planning.plan_words import money, noun
+from trainshed.planning.plan_words import noun
 from trainshed.planning.reduction_forecast import ReductionForecast
 from trainshed.planning.sizing import WORKERS_MIN, Hosts
 

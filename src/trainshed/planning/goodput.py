@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trainshed.planning.plan_words import lasting
+from trainshed.planning.amounts import lasting
 
 #: The buckets of the time in which an attempt holds its machines, by their name in answers.
 HELD_BUCKETS: Final = ("starting", "lost", "stalled", "saving", "stopping", "productive")

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trainshed.planning.amounts import amount_words, lasting, money
 from trainshed.planning.links import HostLinks, links_of
 from trainshed.planning.plan_request import PlanRequest
-from trainshed.planning.plan_words import amount_words, lasting, lasting_between, money
+from trainshed.planning.plan_words import lasting_between
 from trainshed.planning.prices import HourPrice
 from trainshed.planning.scaling.calibration import Calibration, Run
 from trainshed.planning.scaling.fitting import timed

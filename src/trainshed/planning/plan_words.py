@@ -9,18 +9,20 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from trainshed.model.texts import count_noun
+from trainshed.planning.amounts import (
+    DURATION_UNITS,
+    amount_words,
+    figure,
+    figure2,
+    lasting,
+    money,
+)
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.links import FAST_GBPS, SLOW_GBPS, measure_links
 from trainshed.planning.next_command import measure_command, next_command
 from trainshed.planning.scaling.cluster import Cluster
 from trainshed.planning.scaling.prediction import Interval, NoPrediction, Prediction
 from trainshed.planning.what_ifs import ClusterOption
-
-_UNITS = ((2 * 86_400.0, 86_400.0, "days"), (5_400.0, 3_600.0, "h"), (90.0, 60.0, "min"))
-#: Prices below this have cents.
-_CENTS_BELOW = 10.0
-_CENTS = 0.1
-_LARGE = 100.0
 
 
 def noun(cluster: Cluster) -> str:
@@ -34,49 +36,16 @@ def unit_noun(plan: JobPlan) -> str:
     return units.pop() if len(units) == 1 else "accelerator"
 
 
-def figure(value: float) -> str:
-    """Format a number with three digits and without an exponent."""
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{digits}f}"
-
-
-def lasting(seconds: float) -> str:
-    """Format a duration: ``4.1 h``."""
-    for least, unit, name in _UNITS:
-        if seconds >= least:
-            return f"{figure2(seconds / unit)} {name}"
-    return f"{figure2(seconds)} s"
-
-
 def lasting_between(value: Interval, *, has_point: bool = True) -> str:
     """Format an interval of durations, all in one unit: ``4.1 h [3.9 to 4.4]``.
 
     Without a point: ``3.9 to 4.4 h``.
     """
     unit, name = next(
-        ((unit, name) for least, unit, name in _UNITS if value.point >= least), (1.0, "s")
+        ((unit, name) for least, unit, name in DURATION_UNITS if value.point >= least), (1.0, "s")
     )
     low, point, high = (figure2(seconds / unit) for seconds in (value.low, value.point, value.high))
     return f"{point} {name} [{low} to {high}]" if has_point else f"{low} to {high} {name}"
-
-
-def figure2(value: float) -> str:
-    """Format a number with at least two digits and without an exponent."""
-    return f"{value:,.0f}" if value >= _LARGE else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
-
-
-def money(amount: float, currency: str) -> str:
-    """Format an amount of money: ``212 USD``."""
-    return f"{amount_words(amount)} {currency}"
-
-
-def amount_words(amount: float) -> str:
-    """Format an amount of money without its currency: ``212``, ``4.12`` or ``0.0041``."""
-    if 0 < abs(amount) < _CENTS:
-        return figure2(amount)
-    return f"{amount:,.2f}" if abs(amount) < _CENTS_BELOW else f"{amount:,.0f}"
 
 
 def price_words(plan: JobPlan, option: ClusterOption) -> str:

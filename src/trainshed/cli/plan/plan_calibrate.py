@@ -203,7 +203,7 @@ def _better(out: Path, calibration: "Calibration") -> str:
 
 def _describe_faults(calibration: "Calibration") -> Iterator[str]:
     """Yield a sentence about unsteady steps, and one about a busy machine."""
-    from trainshed.planning.plan_words import figure
+    from trainshed.planning.amounts import figure
 
     for run in calibration.runs:
         if run.is_unsteady:
@@ -218,7 +218,7 @@ def _describe_faults(calibration: "Calibration") -> Iterator[str]:
 
 def sentences(calibration: "Calibration") -> Iterator[str]:
     """Yield a sentence about each result of the runs."""
-    from trainshed.planning.plan_words import figure
+    from trainshed.planning.amounts import figure
     from trainshed.planning.scaling.calibration import RunKind
 
     # the first run A uses the whole batch
@@ -256,7 +256,7 @@ def _describe_micro_batches(calibration: "Calibration") -> Iterator[str]:
 def _describe_input(
     calibration: "Calibration", run: "Run | None", input_run: "Run | None"
 ) -> Iterator[str]:
-    from trainshed.planning.plan_words import figure
+    from trainshed.planning.amounts import figure
     from trainshed.planning.scaling.input_bound import of_run
 
     if run is None:
@@ -297,7 +297,7 @@ def _list_next_steps(wanted: CalibrateRequest) -> Iterator[str]:
 
 
 def _text(calibration: "Calibration", lines: Sequence[str]) -> str:
-    from trainshed.planning.plan_words import figure
+    from trainshed.planning.amounts import figure
     from trainshed.planning.scaling.calibration import RunKind
     from trainshed.workbench.calibrating import RUN_NAMES
 

@@ -177,8 +177,8 @@ def _list_text(calibrations: Sequence[Json], jobs: Sequence[Json], limit: int | 
 
 
 def _job_row(job: Json) -> tuple[object, ...]:
+    from trainshed.planning.amounts import lasting, money
     from trainshed.planning.job_outcome import predicted_words
-    from trainshed.planning.plan_words import lasting, money
     from trainshed.planning.scaling.prediction import Interval
 
     low, point, high = job["predictedSeconds"]

@@ -8,13 +8,13 @@ from typing import Any, Final
 from trainshed.cli.terminal import table
 from trainshed.model.csv_text import csv_text
 from trainshed.model.texts import count_noun
+from trainshed.planning.amounts import figure
 from trainshed.planning.cluster_facts import matching_forecast
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.links import FAST_GBPS, SLOW_GBPS
 from trainshed.planning.plan_words import (
     bounds,
     cost_words,
-    figure,
     head,
     interval,
     is_base,

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from trainshed.planning.amounts import money
 from trainshed.planning.goodput import JobTimes
 from trainshed.planning.job_cost import JobCost, sum_costs
-from trainshed.planning.plan_words import money
 from trainshed.planning.usage_days import GpuMeasurement
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.costs.usage_rows import group_machines, usage_rows

@@ -4,9 +4,9 @@ from typing import Final
 
 from trainshed.model.event_kinds import GOODPUT
 from trainshed.model.texts import count_noun
+from trainshed.planning.amounts import money
 from trainshed.planning.goodput import Goodput
 from trainshed.planning.job_cost import JobCost
-from trainshed.planning.plan_words import money
 from trainshed.store.records.steps import NewEvent
 
 #: A smaller share of idle GPU time is not mentioned.
