@@ -1,6 +1,7 @@
 """No definition has a name that says nothing of its value, and no class the name of another."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("src", "trainer", "scripts", "benchmarks", "examples", "tests")
 #: A reader of one of them has to find out elsewhere what the value is.
 VAGUE = frozenset({"found", "each", "seen", "known", "asked", "kept", "told"})
+#: Most files have none of them, and need not be parsed.
+VAGUE_WORD = re.compile(rf"\b_*(?:{'|'.join(sorted(VAGUE))})\b")
 #: Fields that a codec or the native API writes by their names: files, databases, clients have them.
 WRITTEN = {
     "src/trainshed/engines/base.py": {"found"},
@@ -34,6 +37,8 @@ def list_definitions(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def list_vague_names(text: str, allowed: frozenset[str] | set[str] = frozenset()) -> list[str]:
+    if not VAGUE_WORD.search(text):
+        return []
     return [
         f"{line} {name}"
         for name, line in list_definitions(ast.parse(text))

@@ -62,10 +62,17 @@ environment = "lean"
         yield server
 
 
-def test_the_service_runs_reducers_beside_a_job_and_ends_them_with_it(server):
+@pytest.fixture(scope="module")
+def summed(server):
+    """The name of a job whose reducers have summed, and that has ended."""
     name = submit(server, job("summed", LEAVES))
     response = server.wait_for(f"/v1/{name}", FINAL)
     assert response["state"] == "JOB_STATE_SUCCEEDED", server.log_of(name)
+    return name
+
+
+def test_the_service_runs_reducers_beside_a_job_and_ends_them_with_it(server, summed):
+    name = summed
     check_the_sum(lines_by_task(server, name))
     wait_until(lambda: not reducers_of(server), "the reducers have ended")
     replicas = {replica["taskName"]: replica for replica in native(server, name)["replicas"]}
@@ -149,9 +156,8 @@ def test_a_job_whose_worker_dies_fails_and_names_the_worker(server):
     check_the_blame(ended["error"]["message"], server.log_of(name), "workerpool1-0", "worker 1")
 
 
-def test_nobody_is_told_the_secret(server):
-    name = submit(server, job("secret", LEAVES))
-    server.wait_for(f"/v1/{name}", FINAL)
+def test_nobody_is_told_the_secret(server, summed):
+    name = summed
     document = native(server, name)
     folder = server.data_dir / "jobs" / document["uid"] / "1"
     secret = (folder / "progress/reduction-token").read_text()
