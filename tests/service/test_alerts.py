@@ -117,6 +117,12 @@ def test_an_idle_gpu_names_its_job_to_callers_who_may_see_it(store):
     assert list_kinds(alerts, lambda project: project == "another") == []
 
 
+def test_the_message_of_an_idle_gpu_has_the_command_that_cancels_its_job():
+    held = HeldGpu(node="n", gpu=0, project="p", job="projects/p/jobs/j", idle_s=1800.0)
+    (alert,) = list_alerts(AlertFacts(now_s=NOW_S, held_gpus=[held]))
+    assert "(trainshed jobs cancel projects/p/jobs/j)" in alert.message
+
+
 def test_a_replica_that_recovered_is_no_alert(store):
     uid = place(store, add(store).uid).uid
     alerts = make_alerts(store, at_s=1000.0)

@@ -162,7 +162,7 @@ def _list_idle_gpus(facts: AlertFacts) -> Iterator[Alert]:
                 subject=gpu,
                 message=f"{held.job} holds {gpu} and has run nothing on it for "
                 f"{format_duration(held.idle_s)}: ask its owner, or cancel it (trainshed jobs "
-                "cancel)",
+                f"cancel {held.job})",
                 since_s=facts.now_s - held.idle_s,
                 project=held.project,
                 job=held.job,
