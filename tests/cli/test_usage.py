@@ -60,6 +60,14 @@ def test_two_currencies_are_shown_beside_each_other(usage):
     assert (row["cost"], row["currency"], row["other_costs"]) == ("1234.5", "EUR", "9.5 USD")
 
 
+def test_time_that_hung_has_a_column(usage):
+    seconds = {"productive": 1800.0, "stalled": 5400.0}
+    row = {**ADA, "gpu_seconds": seconds}
+    run, _ = usage(report={**REPORT, "rows": [row], "total": {**TOTAL, "gpu_seconds": seconds}})
+    assert "PRODUCTIVE  STALLED" in run.out
+    assert "25.0 %      75.0 %" in run.out
+
+
 def test_csv_has_every_use_and_no_formula(usage):
     run, _ = usage("--format", "csv")
     ada, bob = csv.DictReader(io.StringIO(run.out))

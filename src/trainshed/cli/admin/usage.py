@@ -25,7 +25,7 @@ _IDLE: Final = "idle"
 #: The last columns of CSV; ``other_costs`` are those in other currencies, such as "9.5 USD".
 _COST_COLUMNS: Final = ("cost", "currency", "at_least", "idle_cost", "other_costs")
 #: Uses of GPU time with a column of their own, as shares of the time that jobs held GPUs.
-_SHARES: Final = ("productive", _IDLE, "lost", "starting", "unknown")
+_SHARES: Final = ("productive", _IDLE, "lost", "stalled", "starting", "unknown")
 #: Numbers below a limit have so many digits behind the point.
 _DIGITS: Final = ((0.1, 4), (100.0, 2), (1000.0, 1))
 
