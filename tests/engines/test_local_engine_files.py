@@ -96,6 +96,7 @@ SPECS = st.builds(
     hang=st.builds(HangRule, after_s=st.none() | st.floats(0, 1e6), stacks=st.booleans()),
     checkpoints=TEXTS,
     metrics=st.none() | st.builds(MetricsPlan, files=TEXTS, tags=TEXTS, summaries=TEXTS),
+    usage_s=st.floats(0, 3600),
     remote=st.none()
     | st.builds(
         RemoteRule,
