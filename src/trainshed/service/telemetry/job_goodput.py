@@ -17,7 +17,7 @@ FRESH_S: Final = 60.0
 _NS_PER_S: Final = 1e9
 
 
-class JobUse(NamedTuple):
+class OpenJobUse(NamedTuple):
     """What a job has used until its rows were last written."""
 
     goodput: float | None
@@ -29,16 +29,16 @@ class JobUse(NamedTuple):
     """None: not measured."""
 
 
-class JobUses:
+class OpenJobUses:
     """Reads what open jobs have used.  For one thread."""
 
     def __init__(self, store: Store, monotonic: Callable[[], float]) -> None:
         self._store = store
         self._monotonic = monotonic
         self._read_at = float("-inf")
-        self._uses: Mapping[int, JobUse] = {}
+        self._uses: Mapping[int, OpenJobUse] = {}
 
-    def read(self, jobs: Iterable[OpenJob]) -> Mapping[int, JobUse]:
+    def read(self, jobs: Iterable[OpenJob]) -> Mapping[int, OpenJobUse]:
         """Return the use of jobs by uid, at most ``FRESH_S`` old; also of jobs that have ended.
 
         A job whose use was not written until now has none.  Raises StoreFault.
@@ -48,7 +48,7 @@ class JobUses:
             self._read_at = self._monotonic()
         return self._uses
 
-    def _read(self, jobs: Mapping[int, OpenJob]) -> Mapping[int, JobUse]:
+    def _read(self, jobs: Mapping[int, OpenJob]) -> Mapping[int, OpenJobUse]:
         if not jobs:
             return {}
         now_ns = round(self._store.now().timestamp() * _NS_PER_S)
@@ -59,14 +59,14 @@ class JobUses:
         }
 
 
-def sum_job_use(attempts: Sequence[AttemptUse], create_ns: int, now_ns: int) -> JobUse:
+def sum_job_use(attempts: Sequence[AttemptUse], create_ns: int, now_ns: int) -> OpenJobUse:
     """Add up the attempts of a job, which are in order and not empty."""
     held_s = sum(attempt.held_s for attempt in attempts)
     wall_s = max(held_s, _until_s(attempts[-1], now_ns) - create_ns / _NS_PER_S)
     productive_s = sum(attempt.productive_s + attempt.idle_s for attempt in attempts)
     is_known = held_s > 0 and not any(map(_is_bound, attempts))
     joules = [attempt.energy_j for attempt in attempts if attempt.energy_j is not None]
-    return JobUse(
+    return OpenJobUse(
         goodput=productive_s / held_s if is_known else None,
         ettr=productive_s / wall_s if is_known else None,
         gpu_seconds=sum(attempt.gpu_seconds for attempt in attempts),

@@ -12,7 +12,7 @@ from trainshed.service.figures.answers import ProgressRow
 from trainshed.service.telemetry import job_families as families
 from trainshed.service.telemetry.family import Family, FamilySamples
 from trainshed.service.telemetry.job_families import JOB_FAMILIES
-from trainshed.service.telemetry.job_goodput import JobUse, JobUses
+from trainshed.service.telemetry.job_goodput import OpenJobUse, OpenJobUses
 from trainshed.service.telemetry.page import write_page
 from trainshed.service.telemetry.server_page import FRESH_S
 from trainshed.service.telemetry.timed_reader import TimedReader
@@ -44,7 +44,7 @@ class JobsPage:
         self._jobs_max = jobs_max
         self._progress = progress
         self._monotonic = monotonic
-        self._uses = JobUses(store, monotonic)
+        self._uses = OpenJobUses(store, monotonic)
         self._reader = TimedReader(self._read, "metrics-jobs")
         self._lock = threading.Lock()
         self._read_at = float("-inf")
@@ -110,7 +110,7 @@ def _add_job(samples: _Samples, key: _Key, job: OpenJob) -> None:
             samples[families.RESTARTS][*key, cause.value] = job.restarts.of(cause)
 
 
-def _add_use(samples: _Samples, key: _Key, use: JobUse) -> None:
+def _add_use(samples: _Samples, key: _Key, use: OpenJobUse) -> None:
     figures = {
         families.GPU_SECONDS: use.gpu_seconds,
         families.ENERGY: use.energy_j,
