@@ -23,6 +23,7 @@ from trainshed.service.upkeep.housekeeping import (
     Retention,
 )
 from trainshed.service.upkeep.project_bytes import Measuring, ProjectBytes
+from trainshed.service.upkeep.usage_files import UsageThinning
 from trainshed.storage.buckets import buckets_of
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.uploads import Uploads
@@ -90,6 +91,9 @@ def make_housekeeping(  # noqa: PLR0913, PLR0917 - the inputs of the chores
             "sign-ins of browsers": sign_ins.tidy,
             "tokens for buckets": partial(bucket_tokens.forget_ended, store),
             "audit log": audit.tidy,
+            "old samples of usage": UsageThinning(
+                store=store, jobs_dirs=_jobs_dirs(settings, engines)
+            ).tidy,
             "reserved disk space": store.keep_room,
             "states of GPUs": _make_gpu_watch(store, leads),
             "disk space": DiskWatch(settings.data_dir).look,
