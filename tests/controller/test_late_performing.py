@@ -1,6 +1,7 @@
-"""A server that stands still in the midst of a launch, while another one does its work."""
+"""A launch that comes late: another server, or an older attempt, was in its way."""
 
 from controller.world import go, runs
+from trainshed.engines.base import NotYet
 from trainshed.model.status import JobState
 
 
@@ -24,4 +25,27 @@ def test_a_job_that_has_ended_since_it_was_read_is_no_mistake(make_world, monkey
     frozen.perform_once()
     go(frozen)
     assert world.engine.launches[world.key(uid)] == 1
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_an_older_attempt_that_still_ends_is_waited_for_and_is_no_error(
+    make_world, monkeypatch, caplog
+):
+    """On a busy machine the kernel needs a while to end what was killed."""
+    world = make_world()
+    uid = world.submit()
+    controller = world.controller()
+    launch, reasons = world.engine.launch, ["processes of attempt 1/1 still live"]
+
+    def launch_later(*args):
+        if reasons:
+            raise NotYet(reasons.pop())
+        launch(*args)
+
+    monkeypatch.setattr(world.engine, "launch", launch_later)
+    go(controller, 2)
+    assert "will try again: processes of attempt 1/1 still live." in world.messages(uid)
+    world.clock.s += 60
+    go(controller, 2)
+    assert world.state(uid) is JobState.SUCCEEDED
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []

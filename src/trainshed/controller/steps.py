@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Final
 
 from trainshed.controller import story
+from trainshed.engines.base import NotYet
 from trainshed.launch.names import task_name
 from trainshed.lifecycle import decide
 from trainshed.lifecycle.decide import commands_of
@@ -164,7 +165,7 @@ def log_with_story(store: Store, uid: int, action: str) -> None:
 
 def log_not_taken(store: Store, uid: int, error: Exception) -> None:
     """Log why an engine refused a command, with a traceback for an unexpected error."""
-    if isinstance(error, OSError | EngineFault):
+    if isinstance(error, OSError | EngineFault | NotYet):
         _LOG.warning("the engine refused a command of job %d: %s; retrying", uid, error)
     else:
         log_with_story(store, uid, "the engine failed on a command of")

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from trainshed.engines.base import NotYet
 from trainshed.lifecycle.events import (
     Admitted,
     AllReady,
@@ -200,7 +201,7 @@ def recovered(task_name: str) -> NewEvent:
 
 def not_taken(error: Exception) -> NewEvent:
     """Say that the engine did not accept a command, and that the server retries."""
-    why = str(error) if isinstance(error, OSError | EngineFault) else repr(error)
+    why = str(error) if isinstance(error, OSError | EngineFault | NotYet) else repr(error)
     text = f"The engine did not accept the command; the server will try again: {why}."
     return NewEvent(kind="ENGINE_RETRIED", message=text)
 
