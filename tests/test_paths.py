@@ -83,6 +83,7 @@ ALLOWED: Final = {
         "engines/supervise/record/reports.py::ReportLog._write",
         "engines/supervise/record/segments.py::*",
         "engines/supervise/record/usage_file.py::*",
+        "service/upkeep/usage_files.py::_list_numbers",
         "engines/supervise/watch/watch_metrics.py::_make",
         "files/room.py::*",
         "service/starts/reducers.py::make_secret",
