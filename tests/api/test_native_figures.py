@@ -49,7 +49,7 @@ def world(tmp_path):
     progress = ProgressReader(
         store, usage.engines, PriceSource(), lambda _project, _spec: 2.5, lambda: clock.now_s
     )
-    router = figure_router(usage, scalars, progress)
+    router = figure_router(lambda: usage, lambda: scalars, lambda: progress)
     with client(application([], native=native_routes(router))) as edge:
         yield SimpleNamespace(store=store, engine=engine, edge=edge, folder=tmp_path, clock=clock)
     store.close()

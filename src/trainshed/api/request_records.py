@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trainshed.api.chain import AnsweredRequest
 from trainshed.observability.logs import REQUESTS
-from trainshed.observability.span_exporter import SpanExporter
 from trainshed.observability.spans import AttributeValue, SpanKind, TraceSpan
+
+if TYPE_CHECKING:
+    from trainshed.observability.span_exporter import SpanExporter
 
 _LOG = logging.getLogger(REQUESTS)
 
@@ -41,7 +43,7 @@ def log_request(answered: AnsweredRequest) -> None:
     _LOG.info("%s %d", answered.method, answered.status, extra={"fields": fields})
 
 
-def trace_requests(exporter: SpanExporter) -> Callable[[AnsweredRequest], None]:
+def trace_requests(exporter: "SpanExporter") -> Callable[[AnsweredRequest], None]:
     """Return the watch that sends the spans of requests."""
 
     def trace_request(answered: AnsweredRequest) -> None:

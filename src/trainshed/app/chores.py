@@ -1,7 +1,7 @@
 """Makes the chores of a server: removing old data, measuring, and learning from jobs."""
 
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -135,7 +135,7 @@ def make_accounting(
             turns=CpuBudget(share=_LEARN_SHARE),
         ).account
 
-    return _LazyChore(make)
+    return _LazyChore(make, lambda: bool(store.changed_jobs(1) or store.holding()))
 
 
 def _times_reader(store: Store, engines: Engines) -> Callable[[JobRecord], "JobTimes"]:
@@ -158,11 +158,19 @@ def _make_gpu_watch(store: Store, leads: Callable[[], bool]) -> Callable[[], Non
 class _LazyChore:
     """A chore whose modules are imported at its first run: they would delay the server's start."""
 
-    def __init__(self, make: Callable[[], Callable[[], None]]) -> None:
-        self._make = cache(make)
+    def __init__(
+        self, make: Callable[[], Callable[[], None]], is_needed: Callable[[], bool] = lambda: True
+    ) -> None:
+        """``is_needed`` is asked until the chore runs for the first time."""
+        self._make = make
+        self._is_needed = is_needed
+        self._run: Callable[[], None] | None = None
 
     def __call__(self) -> None:
-        self._make()()
+        if self._run is None and self._is_needed():
+            self._run = self._make()
+        if self._run is not None:
+            self._run()
 
 
 def _learn(

@@ -1,6 +1,7 @@
 """Connects the services behind the native API."""
 
 from collections.abc import Callable, Collection, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
@@ -8,6 +9,7 @@ from starlette.types import ASGIApp
 from trainshed import __version__
 from trainshed.api.metrics import MetricsPages
 from trainshed.api.native.services import ConsoleState
+from trainshed.engines.several import Engines
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.alerts.alerts import Alerts
 from trainshed.service.auth.access import Access
@@ -28,6 +30,9 @@ from trainshed.store.opening import Store
 
 if TYPE_CHECKING:
     from trainshed.service.figures.progress import ProgressReader
+    from trainshed.service.figures.scalars import ScalarReader
+    from trainshed.service.figures.usage import UsageReader
+    from trainshed.service.goodput.reader import GoodputReader
 
 
 def make_native(  # noqa: PLR0913, PLR0917 - the services of its routes
@@ -58,9 +63,6 @@ def make_native(  # noqa: PLR0913, PLR0917 - the services of its routes
     """
     from trainshed.api.native.app import native_app  # noqa: PLC0415
     from trainshed.api.native.services import Native  # noqa: PLC0415
-    from trainshed.service.figures.scalars import ScalarReader  # noqa: PLC0415
-    from trainshed.service.figures.usage import UsageReader  # noqa: PLC0415
-    from trainshed.service.goodput.reader import GoodputReader  # noqa: PLC0415
     from trainshed.service.jobs.orders import JobOrders  # noqa: PLC0415
     from trainshed.service.texts.forecasts import StartForecasts  # noqa: PLC0415
     from trainshed.service.texts.job_texts import JobTexts  # noqa: PLC0415
@@ -68,7 +70,7 @@ def make_native(  # noqa: PLR0913, PLR0917 - the services of its routes
 
     starts = StartForecasts(store, quotas, nodes.engines, pipelines.jobs.choose_engine)
     stories = Stories(store, prices)
-    usage = UsageReader(stories, attempts.engines)
+    read_usage = cache(partial(_make_usage, stories, attempts.engines))
     native = Native(
         store=store,
         stories=stories,
@@ -90,9 +92,30 @@ def make_native(  # noqa: PLR0913, PLR0917 - the services of its routes
         texts=JobTexts(
             store, pipelines.jobs, pipelines, TextStarts(pipelines.jobs, starts), prices
         ),
-        usage=usage,
-        scalars=ScalarReader(usage, data_buckets, remote_buckets),
-        progress=read_progress(),
-        goodput=GoodputReader(stories=stories, engines=attempts.engines, prices=prices),
+        usage=read_usage,
+        scalars=cache(partial(_make_scalars, read_usage, data_buckets, remote_buckets)),
+        progress=read_progress,
+        goodput=cache(partial(_make_goodput, stories, attempts.engines, prices)),
     )
     return native_app(native, __version__)
+
+
+def _make_usage(stories: Stories, engines: Engines) -> "UsageReader":
+    # most requests of a server need none of these readers, which take half a megabyte
+    from trainshed.service.figures.usage import UsageReader  # noqa: PLC0415
+
+    return UsageReader(stories, engines)
+
+
+def _make_scalars(
+    read_usage: Callable[[], "UsageReader"], buckets: Buckets, remote_buckets: Collection[str]
+) -> "ScalarReader":
+    from trainshed.service.figures.scalars import ScalarReader  # noqa: PLC0415
+
+    return ScalarReader(read_usage(), buckets, remote_buckets)
+
+
+def _make_goodput(stories: Stories, engines: Engines, prices: PriceSource) -> "GoodputReader":
+    from trainshed.service.goodput.reader import GoodputReader  # noqa: PLC0415
+
+    return GoodputReader(stories=stories, engines=engines, prices=prices)

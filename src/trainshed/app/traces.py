@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trainshed import __version__
 from trainshed.api.chain import AnsweredRequest, RequestWatch
@@ -15,10 +15,11 @@ from trainshed.config import Settings
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.texts import install_command
 from trainshed.observability.logs import ServerLogFormat
-from trainshed.observability.span_exporter import Collector, SpanExporter
 from trainshed.observability.spans import attempt_parent
-from trainshed.service.traces.job_traces import JobTraces
 from trainshed.store.opening import Store
+
+if TYPE_CHECKING:
+    from trainshed.observability.span_exporter import Collector, SpanExporter
 
 _LOG = logging.getLogger(__name__)
 
@@ -31,12 +32,14 @@ class Traces:
     """The exporter of a server; ``exporter`` is None if it has no endpoint."""
 
     store: Store
-    exporter: SpanExporter | None = None
+    exporter: "SpanExporter | None" = None
     to_replicas: bool = False
 
     def start(self, leads: Callable[[], bool]) -> None:
         """Start to send spans; ``leads`` is whether this server sends those of jobs."""
         if self.exporter is not None:
+            from trainshed.service.traces.job_traces import JobTraces  # noqa: PLC0415
+
             self.exporter.start(JobTraces(self.store, leads))
 
     def stop(self) -> None:
@@ -56,6 +59,8 @@ def make_traces(settings: Settings, store: Store) -> Traces:
     otel = settings.otel
     if not otel.endpoint or not _has_packages():
         return Traces(store)
+    from trainshed.observability.span_exporter import SpanExporter  # noqa: PLC0415
+
     exporter = SpanExporter(partial(_make_collector, otel.endpoint))
     return Traces(store, exporter, otel.to_replicas)
 
@@ -92,7 +97,7 @@ def _has_packages() -> bool:
     return not missing
 
 
-def _make_collector(endpoint: str) -> Collector:
+def _make_collector(endpoint: str) -> "Collector":
     # loads OpenTelemetry, which takes a tenth of a second and some megabytes
     from trainshed.observability.otlp import OtlpCollector  # noqa: PLC0415
 

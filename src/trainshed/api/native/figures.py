@@ -1,6 +1,8 @@
 """Native routes of the figures of jobs over time: use of machines, scalars, and progress."""
 
-from typing import Annotated, Any, Final
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
@@ -8,10 +10,12 @@ from pydantic import TypeAdapter
 
 from trainshed.api.native.callers import Readable, project_or_all
 from trainshed.api.native.limits import ATTEMPT_MAX
-from trainshed.service.figures.answers import JobProgress, JobScalars, JobUsage
-from trainshed.service.figures.progress import ProgressReader
-from trainshed.service.figures.scalars import NAMES_MAX, ScalarReader
-from trainshed.service.figures.usage import UsageCall, UsageReader
+from trainshed.service.figures.answers import NAMES_MAX, JobProgress, JobScalars, JobUsage
+
+if TYPE_CHECKING:
+    from trainshed.service.figures.progress import ProgressReader
+    from trainshed.service.figures.scalars import ScalarReader
+    from trainshed.service.figures.usage import UsageReader
 
 #: The most points of a series, and the fewest that can show a minimum and a maximum.
 POINTS_MAX: Final = 2000
@@ -20,16 +24,16 @@ POINTS_MIN: Final = 2
 _TIME_MAX: Final = 1e11
 _NAME_LENGTH_MAX: Final = 256
 
-_USAGE: Final = TypeAdapter(JobUsage)
-_SCALARS: Final = TypeAdapter(JobScalars)
-_PROGRESS: Final = TypeAdapter(JobProgress)
-
 _Seconds = Annotated[float | None, Query(ge=0, le=_TIME_MAX, allow_inf_nan=False)]
 _Points = Annotated[int, Query(ge=POINTS_MIN, le=POINTS_MAX)]
 _Name = Annotated[str, Query(max_length=_NAME_LENGTH_MAX)]
 
 
-def figure_router(usage: UsageReader, scalars: ScalarReader, progress: ProgressReader) -> APIRouter:
+def figure_router(
+    usage: "Callable[[], UsageReader]",
+    scalars: "Callable[[], ScalarReader]",
+    progress: "Callable[[], ProgressReader]",
+) -> APIRouter:
     """Return the routes of the figures of jobs."""
     router = APIRouter(prefix="/projects/{project}", tags=["jobs"])
 
@@ -48,8 +52,10 @@ def figure_router(usage: UsageReader, scalars: ScalarReader, progress: ProgressR
         ``since`` and ``until`` are seconds since 1970. A point is the time, the minimum, the mean
         and the maximum. What was not measured is in ``missing``.
         """
+        from trainshed.service.figures.usage import UsageCall  # noqa: PLC0415 - with its reader
+
         call = UsageCall(attempt=attempt, since_s=since, until_s=until, points_max=points)
-        return _write(_USAGE, usage.usage(project, job, call))
+        return _write(JobUsage, usage().usage(project, job, call))
 
     @router.get("/jobs/{job}/scalars", response_model=JobScalars)
     def job_scalars(
@@ -65,7 +71,7 @@ def figure_router(usage: UsageReader, scalars: ScalarReader, progress: ProgressR
         minimum, the mean and the maximum. A call reads event files for at most some tenths of a
         second; while ``complete`` is false, the next call returns more.
         """
-        return _write(_SCALARS, scalars.scalars(project, job, names, points))
+        return _write(JobScalars, scalars().scalars(project, job, names, points))
 
     @router.get("/progress", response_model=JobProgress)
     def list_progress(scope: Annotated[str | None, Depends(project_or_all)]) -> Response:
@@ -73,11 +79,16 @@ def figure_router(usage: UsageReader, scalars: ScalarReader, progress: ProgressR
 
         The server computes it at most once in 10 s, for the newest 1,000 jobs that run.
         """
-        return _write(_PROGRESS, progress.progress(scope))
+        return _write(JobProgress, progress().progress(scope))
 
     return router
 
 
-def _write(adapter: TypeAdapter[Any], answer: object) -> Response:
+def _write(kind: Any, answer: object) -> Response:
     """Write a large answer without FastAPI's second check of its values."""
-    return Response(adapter.dump_json(answer), media_type="application/json")
+    return Response(_adapter_of(kind).dump_json(answer), media_type="application/json")
+
+
+@cache
+def _adapter_of(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

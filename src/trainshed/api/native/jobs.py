@@ -61,7 +61,7 @@ def job_router(native: Native) -> APIRouter:
         no steps, and `at_most` is then its upper bound. A study has the sums of its newest 1,000
         trials, weighted with their GPUs.
         """
-        return native.goodput.goodput(project, job)
+        return native.goodput().goodput(project, job)
 
     @router.get("/jobs/{job}/manifest")
     def manifest(

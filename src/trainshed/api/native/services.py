@@ -1,17 +1,14 @@
 """The services behind the native routes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from trainshed.api.metrics import MetricsPages
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.alerts.alerts import Alerts
 from trainshed.service.auth.access import Access
 from trainshed.service.auth.sign_ins import SignIns
-from trainshed.service.figures.progress import ProgressReader
-from trainshed.service.figures.scalars import ScalarReader
-from trainshed.service.figures.usage import UsageReader
-from trainshed.service.goodput.reader import GoodputReader
 from trainshed.service.jobs.dry_runs import DryRuns
 from trainshed.service.jobs.orders import JobOrders
 from trainshed.service.jobs.story import Stories
@@ -24,6 +21,12 @@ from trainshed.service.texts.job_texts import JobTexts
 from trainshed.service.upkeep.audit_log import AuditLog
 from trainshed.service.upkeep.buckets import BucketService
 from trainshed.store.opening import Store
+
+if TYPE_CHECKING:
+    from trainshed.service.figures.progress import ProgressReader
+    from trainshed.service.figures.scalars import ScalarReader
+    from trainshed.service.figures.usage import UsageReader
+    from trainshed.service.goodput.reader import GoodputReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +66,9 @@ class Native:
     dry_runs: DryRuns
     orders: JobOrders
     texts: JobTexts
-    usage: UsageReader
-    scalars: ScalarReader
-    progress: ProgressReader
-    goodput: GoodputReader
+    usage: "Callable[[], UsageReader]"
+    """The readers of figures are imported for the first request that needs them."""
+    scalars: "Callable[[], ScalarReader]"
+    progress: "Callable[[], ProgressReader]"
+    goodput: "Callable[[], GoodputReader]"
     quotas: Sequence[QuotaRule] = ()

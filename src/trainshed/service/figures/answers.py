@@ -9,7 +9,10 @@ Points are in lists: pydantic writes other sequences seven times slower.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
+
+#: The most names of one call: more would not fit into an address.
+NAMES_MAX: Final = 20
 
 ScalarPoint = tuple[int | None, float, float, float, float]
 """(step or None, seconds since 1970, minimum, mean, maximum)."""

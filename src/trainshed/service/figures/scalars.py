@@ -29,8 +29,6 @@ from trainshed.service.starts.bucket_uris import HasBucket, buckets_of_project
 from trainshed.storage.buckets import SCHEME, Buckets, split
 from trainshed.store.records.jobs import JobRecord
 
-#: The most names of one call: more would not fit into an address.
-NAMES_MAX: Final = 20
 #: The longest time that a call reads event files, in seconds: other callers share the processor.
 READ_S_MAX: Final = 0.25
 #: The longest time that a call waits for another one that reads the same job, in seconds.
