@@ -93,7 +93,7 @@ KUBERNETES = (
     (kubernetes_files, "keep_nodes"),
 )
 #: Where a server sends the spans of jobs, and writes what they used.
-FIGURES = ((SpanExporter, "_send_all"), (StoredUsage, "write_usage"))
+FIGURES = ((SpanExporter, "_send_all"), (StoredUsage, "write_uses"))
 #: The requests about single objects, by the method of the client; lists are places of no kind.
 REQUESTS = ("post", "patch", "delete", "get")
 KINDS = ("jobsets", "secrets")

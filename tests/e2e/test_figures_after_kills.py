@@ -45,8 +45,8 @@ LAUNCHED = "controller-perform: local launch after"
 ENDED = "controller-observe: store.apply after"
 COMMITTED = "figures _send_all before"
 EXPORTED = "figures _send_all after"
-UNACCOUNTED = "figures write_usage before"
-ACCOUNTED = "figures write_usage after"
+UNACCOUNTED = "figures write_uses before"
+ACCOUNTED = "figures write_uses after"
 
 
 @pytest.fixture
