@@ -58,5 +58,5 @@ def test_days_and_words_that_are_wrong_are_refused(world):
     assert get(world, by="day", since="yesterday", until="yesterday")["total"]["jobs"] == 2
     get(world, status=400, since="last week")
     get(world, status=400, since="today", until="yesterday")
-    get(world, status=400, by="job")
+    get(world, status=400, by="week")
     get(world, status=400, since="2" * 99)

@@ -32,6 +32,7 @@ those of `trainshed.testing.program_contract`
 
 - **yes**: runs in `make test`. The local engine runs each test as the server's user and as users of
   projects; `make test-full` adds Landlock and the sandbox.
+- **some cases**: a part of its cases runs in `make test`, and all in `make test-full`.
 - **full**: runs in `make test-full` only.
 - Another cell says why the test does not apply.
 
@@ -87,11 +88,22 @@ def judge(column, name, test):
     for word in re.findall(r"isinstance\([^,]+, (Supports\w+)\)", source):
         if not issubclass(column.engine, getattr(capabilities, word)):
             return f"no: it has no `{word}`"
-    quick = getattr(column.tests, "QUICK", None)
-    cell = "yes" if quick is None or name in quick else "full"
+    cell = judge_length(getattr(column.tests, "QUICK", None), name)
     if "limits_memory" in source and not column.limits_memory:
         return f"{cell}, without {LIMITS_MEMORY}: its test nodes set no such limit"
     return cell
+
+
+def judge_length(quick, name):
+    """Whether ``make test`` runs a test as a whole, some of its cases, or none."""
+    if quick is None or name in quick:
+        return "yes"
+    return "some cases" if name in names_in(quick) else "full"
+
+
+def names_in(quick):
+    """The names of tests in a selection of tests and of single cases."""
+    return {entry.partition("[")[0] for entry in quick}
 
 
 def draw():
@@ -114,6 +126,6 @@ def test_the_page_is_current():
 def test_every_engine_runs_every_test_that_applies(column):
     """No class of tests leaves out a test of the kit, or names one that the kit does not have."""
     names = {name for name, _ in list_tests()}
-    assert getattr(column.tests, "QUICK", frozenset()) <= names
+    assert names_in(getattr(column.tests, "QUICK", ())) <= names
     for name, test in list_tests():
         assert getattr(column.tests, name) is test
