@@ -161,7 +161,7 @@ class _LazyChore:
     def __init__(
         self, make: Callable[[], Callable[[], None]], is_needed: Callable[[], bool] = lambda: True
     ) -> None:
-        """``is_needed`` is asked until the chore runs for the first time."""
+        """``is_needed`` is called before each turn until the chore has run once."""
         self._make = make
         self._is_needed = is_needed
         self._run: Callable[[], None] | None = None

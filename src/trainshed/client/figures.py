@@ -9,7 +9,7 @@ from trainshed.client.faults import Json
 if TYPE_CHECKING:
     from trainshed.client.http import Server
 
-#: The longest time for which a server is asked for the rest of event files, in seconds.
+#: The longest time in seconds for which a caller requests the rest of event files.
 READ_S_MAX: Final = 300.0
 
 

@@ -38,7 +38,7 @@ class Sent(Enum):
 
     DONE = "DONE"
     AWAY = "AWAY"
-    """The collector did not answer, or asked to try again."""
+    """The collector did not answer, or its answer says to try again."""
     REFUSED = "REFUSED"
     """The collector will never accept this batch."""
 

@@ -1,7 +1,8 @@
 """Counts jobs that have not ended, for metrics: by project and state, and why they wait.
 
 One scrape reads it, so no query may touch the rows of ended jobs, or all rows of a long queue.
-In SQLite projects are found by steps through the index of states, and counted in this index alone.
+In SQLite the query goes from project to project in the index of states, and counts in this index
+alone.
 """
 
 import re

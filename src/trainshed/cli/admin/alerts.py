@@ -1,4 +1,4 @@
-"""``trainshed alerts``: what a person should look at, as the server found it."""
+"""``trainshed alerts``: the conditions that a person should look at, by the server."""
 
 from typing import Any
 

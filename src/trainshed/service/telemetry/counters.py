@@ -192,7 +192,7 @@ FIRST: Final[Mapping[Family, Sequence[str]]] = {
     families.JOB_RESTARTS: [cause.value for cause in Cause],
     families.NOTICES: ["yes", "no"],
 }
-#: The families that a process counts; the others are read when the page is asked for.
+#: The families that a process counts; the others are read for each page.
 COUNTED: Final = (
     families.HTTP_REQUESTS,
     families.HTTP_SECONDS,

@@ -17,7 +17,7 @@ from trainshed.store.records.jobs import JobRecord
 
 #: The most events that end a phase which one look considers.
 ENDS_MAX: Final = 200
-#: Seconds between two looks if the last one found nothing.
+#: Seconds between two looks after one without new events.
 EVERY_S: Final = 2.0
 #: Events without a span after which the mark moves too, so that they are not read again.
 _IDLE_EVENTS: Final = 10_000

@@ -211,7 +211,7 @@ def _read_end(path: str) -> bytes:
 
 
 def _read_last_pack(path: str) -> list[bytes]:
-    """Return the lines that were packed last; empty if their beginning is not found."""
+    """Return the lines that were packed last; empty if they are too long to read."""
     import zlib  # noqa: PLC0415 - supervisors do not need it
 
     data = _read_end(path)
