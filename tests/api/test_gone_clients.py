@@ -13,6 +13,7 @@ from trainshed.api.call import RawMethod
 from trainshed.api.log_stream import _read_lines, stream_pieces
 from trainshed.api.storage_call import StorageCall, blocking
 from trainshed.model.access import AccessRole
+from trainshed.model.log_line import LogLine
 
 JOBS = "/v1/projects/{project}/jobs"
 BODY = {"type": "http.request", "body": b'{"a": 1}', "more_body": False}
@@ -129,6 +130,19 @@ def test_whoever_follows_a_log_and_goes_is_followed_by_nobody():
 
     called(application([], native=native), [BODY, GONE], verb="GET", path="/trainshed/v1/logs")
     assert log.reads <= 1
+
+
+def test_a_reader_that_does_not_follow_gets_the_log_until_now():
+    class GrowingLog(QuietLog):
+        def read(self):
+            super().read()
+            return [LogLine(self.reads, "service", "news")]
+
+    async def read_all():
+        return [piece async for piece in _read_lines(log, follow=False, starts=())]
+
+    log = GrowingLog()
+    assert b"".join(asyncio.run(read_all())).count(b"\n") == 1
 
 
 def test_a_search_whose_reader_goes_ends():

@@ -376,6 +376,26 @@ def test_the_last_lines_are_found_without_reading_all_and_the_rest_follows_once(
     assert master.read() == []
 
 
+def test_the_last_lines_are_those_of_the_time_at_which_they_were_counted(store, logs):
+    """The goodput of a job is told some seconds after its end: ``--tail 1`` printed two lines."""
+    record = add_job(store)
+    run_to_running(store, record.uid)
+    sink = sink_of(logs, record)
+    say(sink, "first")
+    say(sink, "last")
+    sink.flush()
+    now, follows = (logs.cursor(record, task="master-replica-0") for _ in range(2))
+    none = logs.cursor(record, task="worker-replica-0")
+    for cursor, reads_new in ((now, False), (follows, True), (none, False)):
+        list(cursor.skip_in_turns(1, reads_new=reads_new))
+    say(sink, "news")
+    say(sink, "news", "worker-replica-0")
+    sink.close()
+    assert texts_of(now.read()) == ["last"]
+    assert texts_of(follows.read()) == ["last", "news"]
+    assert none.read() == []
+
+
 def test_a_search_for_the_last_lines_of_a_long_log_pauses_on_the_way(store, logs):
     """It reads the log backward: a rare text kept one of the two threads for logs busy."""
     record = add_job(store)

@@ -161,9 +161,11 @@ async def _read_lines(
     while True:
         written = await LOG_THREADS.run(_render_lines, cursor)
         yield written
+        if cursor.has_all and not follow:
+            return
         if written or not cursor.has_all:
             continue
-        if cursor.is_over or not follow:
+        if cursor.is_over:
             return
         yield b""
         await anyio.sleep(FOLLOW_S)

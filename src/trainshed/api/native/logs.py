@@ -88,7 +88,9 @@ def log_router(native: Native) -> APIRouter:
         record = stories.find(project, job)
         check_trial(native.store, record, trial)
         cursor = native.logs.cursor(record, trial=trial, task=task, matcher=searched)
-        starts: list[Iterator[None]] = [cursor.skip_in_turns(tail)] if tail else []
+        starts: list[Iterator[None]] = []
+        if tail:
+            starts.append(cursor.skip_in_turns(tail, reads_new=follow))
         if fromLine:
             source = native.numbered_logs.numbered_source(record, trial)
             starts.insert(0, native.numbered_logs.skip_to_line(cursor, source, fromLine))

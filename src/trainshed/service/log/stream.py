@@ -176,6 +176,8 @@ class LogCursor:
         """How far each source was read; the sources of a tuning job are its trials' jobs."""
         self._seq: int | None = None
         """The seq of the last event that was read; None: none yet."""
+        self._until_ns: int | None = None
+        """The stamp of the last line that is read; None: lines are read until the end."""
         self.examined_ns: int | None = None
         """The stamp until which ``skip_in_turns`` went back; None if it was not stopped early."""
         self.until_ns: int | None = None
@@ -186,17 +188,22 @@ class LogCursor:
         """Whether the job is final and all of its log was read."""
 
     def skip_in_turns(
-        self, count: int, before_ns: int | None = None
+        self, count: int, before_ns: int | None = None, *, reads_new: bool = True
     ) -> Generator[None, None, None]:
         """Move to the last ``count`` lines (at least one) of the current log, or before a stamp.
 
         Yields after each examined line, because the last lines with a text may be far.
+        ``reads_new`` is whether lines that are written later are read.
 
         A caller that stops earlier has moved to the last examined line, ``examined_ns``.
         """
         match_ns: int | None = None
+        if not reads_new:
+            self._until_ns = 0
         try:
             for line in self._newest_lines(before_ns):
+                if self._until_ns is not None:
+                    self._until_ns = max(self._until_ns, line.stamp_ns)
                 self.examined_ns = line.stamp_ns
                 if self._matches(line):
                     match_ns, count = line.stamp_ns, count - 1
@@ -254,6 +261,8 @@ class LogCursor:
         return (*task, *(self._matcher.clauses if self._matcher else ()))
 
     def _matches(self, line: LogLine) -> bool:
+        if self._until_ns is not None and line.stamp_ns > self._until_ns:
+            return False
         is_of_task = self._task in (None, line.task_name)
         return is_of_task and (self._matcher is None or bool(self._matcher.columns(line.text)))
 
