@@ -1,25 +1,16 @@
 /** One of many small charts: a figure with lines, and the same as a table. */
 
-import type { Axis, Line, Mark } from "../core/curves";
+import type { Axis, Line } from "../core/curves";
 import { formatElapsed } from "../core/curves";
 import { formatTime } from "../core/format";
 import { showHidden } from "../core/hidden";
 import { Figure } from "./figure";
-import { LinePlot } from "./line_plot";
+import { LinePlot, type LinePlotProps } from "./line_plot";
 import { WhenVisible } from "./when_visible";
 
-interface LineFigureProps {
+interface LineFigureProps extends Omit<LinePlotProps, "label" | "height"> {
   title: string;
   sentence: string;
-  lines: readonly Line[];
-  marks?: readonly Mark[];
-  axis: Axis;
-  format: (value: number) => string;
-  formatMark?: (value: number) => string;
-  isWhole?: boolean;
-  isLog?: boolean;
-  top?: number;
-  syncKey?: string;
 }
 
 const HEIGHT = 170;

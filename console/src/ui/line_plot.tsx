@@ -9,7 +9,7 @@ import { formatTime } from "../core/format";
 import { showHidden } from "../core/hidden";
 import { axisStyle, Plot, WHOLE_STEPS, type ChartColours } from "./plot";
 
-interface LinePlotProps {
+export interface LinePlotProps {
   lines: readonly Line[];
   marks?: readonly Mark[];
   axis: Axis;
