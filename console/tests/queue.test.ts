@@ -28,6 +28,12 @@ test("filters and orders of the address", () => {
   for (const [query, uids] of Object.entries(orders)) assert.equal(order(query), uids, query);
 });
 
+test("jobs without a price are the cheapest", () => {
+  const byCost = readFilter(new URLSearchParams("show=all&sort=-cost"));
+  const amounts = new Map([["1", 2], ["4", 10.5], ["3", 0]].map(([uid, amount]) => [`projects/p/locations/l/customJobs/${uid}`, Number(amount)]));
+  assert.equal(orderRows(rows, byCost, 0, amounts).join(""), "4132");
+});
+
 test("a trial of AI Platform, whose name has slashes, is addressed by its uid", () => {
   assert.equal(jobIdOf({ name: "projects/p/jobs/tune/trials/3", uid: "7" }), "7");
   assert.equal(jobIdOf({ name: "projects/p/jobs/tune", uid: "8" }), "tune");

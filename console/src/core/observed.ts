@@ -37,6 +37,14 @@ export function readCost(document: Readonly<Record<string, unknown>> | null | un
   };
 }
 
+/** Return the amounts of money of rows by resource name; rows without a price are left out. */
+export function amountsByJob(rows: Iterable<ProgressRow>): Map<string, number> {
+  return new Map([...rows].flatMap(({ job, cost }) => {
+    const amount = readCost(cost)?.amount;
+    return typeof amount === "number" ? [[job, amount] as const] : [];
+  }));
+}
+
 /** Return money as "12.34 USD", "at least 12.34 USD" where prices lack; "–" without any. */
 export function formatCost(cost: JobCost | null | undefined): string {
   if (!cost) return "–";

@@ -124,12 +124,17 @@ function spanLength(row: JobRow, nowMs: number): number {
 
 type SortKey = string | number;
 
-const SORT_KEYS: Readonly<Record<string, (row: JobRow, nowMs: number) => SortKey>> = {
+/** The amount of money that each job has cost so far, by resource name. */
+export type Amounts = ReadonlyMap<string, number>;
+const NO_AMOUNTS: Amounts = new Map();
+
+const SORT_KEYS: Readonly<Record<string, (row: JobRow, nowMs: number, amounts: Amounts) => SortKey>> = {
   name: (row) => row.displayName.toLowerCase(),
   project: (row) => row.project,
   kind: (row) => row.kind,
   state: (row) => OPEN_STATES.concat(ENDED_STATES).indexOf(row.state),
   why: (row) => row.reason ?? row.node ?? "",
+  cost: (row, _, amounts) => amounts.get(row.name) ?? -1,
   gpus: gpuCount,
   replicas: (row) => row.replicas,
   time: spanLength,
@@ -138,12 +143,12 @@ const SORT_KEYS: Readonly<Record<string, (row: JobRow, nowMs: number) => SortKey
 };
 
 /** Return the uids of the rows that match, in the order of the filter; equal ones newest first. */
-export function orderRows(rows: Iterable<JobRow>, filter: QueueFilter, nowMs: number): string[] {
+export function orderRows(rows: Iterable<JobRow>, filter: QueueFilter, nowMs: number, amounts = NO_AMOUNTS): string[] {
   const matches = rowMatcher(filter);
   const keyOf = SORT_KEYS[filter.sort] ?? ((row: JobRow): SortKey => row.createTime);
   const keyed: Array<{ uid: string; key: SortKey; created: string }> = [];
   for (const row of rows) {
-    if (matches(row)) keyed.push({ uid: row.uid, key: keyOf(row, nowMs), created: row.createTime });
+    if (matches(row)) keyed.push({ uid: row.uid, key: keyOf(row, nowMs, amounts), created: row.createTime });
   }
   const sign = filter.descending ? -1 : 1;
   keyed.sort((left, right) => {

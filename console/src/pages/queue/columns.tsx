@@ -119,7 +119,7 @@ export function wideColumns(orders: RowOrders, hasProjects: boolean): Column<Job
     { id: "kind", title: "Kind", width: "4.8rem", isSortable: true, cell: (row) => KIND_NAMES[row.kind] ?? row.kind },
     { id: "state", title: "State", width: "minmax(7rem, 0.8fr)", isSortable: true, cell: (row) => <State row={row} /> },
     { id: "why", title: "Why, how far, where", width: "minmax(15rem, 2.4fr)", isSortable: true, cell: (row, isActive) => <Why row={row} isActive={isActive} orders={orders} /> },
-    { id: "cost", title: "Cost so far", width: "6rem", isNumber: true, cell: (row) => <Cost cost={readCost(orders.progress.get(row.name)?.cost)} /> },
+    { id: "cost", title: "Cost so far", width: "6rem", isSortable: true, isNumber: true, cell: (row) => <Cost cost={readCost(orders.progress.get(row.name)?.cost)} /> },
     { id: "gpus", title: "GPUs", width: "minmax(4.5rem, 0.4fr)", isSortable: true, isNumber: true, cell: (row) => formatAccelerators(row.gpus) || "–" },
     { id: "replicas", title: "Replicas", width: "4.6rem", isSortable: true, isNumber: true, cell: (row) => formatCount(row.replicas) },
     { id: "time", title: "Time", width: "4.6rem", isSortable: true, isNumber: true, cell: (row) => <Span start={spanStart(row)} end={row.endTime} /> },

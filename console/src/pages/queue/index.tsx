@@ -4,6 +4,7 @@ import { useComputed, useSignal, type Signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 
 import { formatPlural } from "../../core/format";
+import { amountsByJob } from "../../core/observed";
 import { isEnded, jobIdOf, readFilter, toCsv, type QueueFilter } from "../../core/queue";
 import { CURVES_MAX, curvesPath, type Route } from "../../core/route";
 import { navigate, setQuery } from "../../core/router";
@@ -54,6 +55,7 @@ function ProjectQueue({ project, filter, opened }: ProjectQueueProps) {
     setQuery({ why: opened === row.uid ? null : row.uid });
   };
   const progress = useProgress(project, PROGRESS_MS);
+  useEffect(() => model.setAmounts(amountsByJob(progress.values())), [progress]);
   useQueueKeys(model, selection, active, explain);
   return (
     <main id="main" class="fill queue" tabIndex={-1}>
@@ -131,7 +133,7 @@ function rowsOf(model: QueueModel): JobRow[] {
 /** Numbers and times begin with the largest; a second click turns the order. */
 function sortBy(column: string, filter: QueueFilter): void {
   const isFirst = filter.sort !== column;
-  const isDescending = isFirst ? ["gpus", "replicas", "time"].includes(column) : !filter.descending;
+  const isDescending = isFirst ? ["cost", "gpus", "replicas", "time"].includes(column) : !filter.descending;
   setQuery({ sort: (isDescending ? "-" : "") + column });
 }
 

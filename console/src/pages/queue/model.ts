@@ -5,7 +5,7 @@
 
 import { batch, signal } from "@preact/signals";
 
-import { countDifferences, ENDED_STATES, isEnded, orderRows, rowMatcher, type QueueFilter } from "../../core/queue";
+import { countDifferences, ENDED_STATES, isEnded, orderRows, rowMatcher, type Amounts, type QueueFilter } from "../../core/queue";
 import { ApiError, callApi, type QueryValue } from "../../net/api";
 import type { StreamEvent } from "../../core/events";
 import type { JobList, JobRow, QueueEvent } from "../../net/types";
@@ -31,6 +31,7 @@ export class QueueModel {
 
   private filter: QueueFilter | null = null;
   private isHeld = false;
+  private amounts: Amounts = new Map();
   private nextPage = "";
   /** The page of ended jobs that is being read. */
   private reading = "";
@@ -57,6 +58,12 @@ export class QueueModel {
     if (this.isHeld === isHeld) return;
     this.isHeld = isHeld;
     this.arrange(!isHeld);
+  }
+
+  /** Take what the jobs have cost so far; the order changes if it is by cost. */
+  setAmounts(amounts: Amounts): void {
+    this.amounts = amounts;
+    if (this.filter?.sort === "cost") this.arrange(!this.isHeld);
   }
 
   showPending(): void {
@@ -170,7 +177,7 @@ export class QueueModel {
   private arrange(isTaken: boolean): void {
     if (this.filter === null) return;
     if (isTaken && this.isOpenList()) this.dropEnded();
-    const order = orderRows(this.rows.peek().values(), this.filter, Date.now());
+    const order = orderRows(this.rows.peek().values(), this.filter, Date.now(), this.amounts);
     batch(() => {
       if (isTaken) this.shown.value = order;
       else this.shown.value = this.shown.peek().filter((uid) => this.rows.peek().has(uid));
