@@ -83,6 +83,12 @@ def get(server, path):
     return answer.json()
 
 
+def flags_of(server, project):
+    """The flags with which a command reads a project of the server."""
+    place = ("--url", str(server.edge.base_url), "--project", project)
+    return *place, "--token-file", server.token_file
+
+
 def account(server, job):
     """Write what jobs used, until one that ended has the event of its goodput; return it."""
     deadline_s = time.monotonic() + WAIT_S_MAX
@@ -141,8 +147,7 @@ def test_the_figures_of_an_ended_job_agree_everywhere(server, trainshed):
     held_s = goodput["seconds"]["held"]
     assert goodput["gpu_seconds"]["held"] == pytest.approx(2 * held_s)
     assert goodput["energy_j"] > 0
-    place = ("--url", str(server.edge.base_url), "--project", ENDED, "--format", "json")
-    place += ("--token-file", server.token_file)
+    place = (*flags_of(server, ENDED), "--format", "json")
     assert trainshed("jobs", "goodput", job, *place).json == goodput
     for by in ("project", "user", "type", "day"):
         report = get(server, f"usage?by={by}&project={ENDED}")
@@ -161,7 +166,7 @@ def test_the_figures_of_an_ended_job_agree_everywhere(server, trainshed):
     assert page["trainshed_job_run_seconds_sum",] <= held_s
 
 
-def test_the_figures_of_a_running_job_agree_everywhere(server):
+def test_the_figures_of_a_running_job_agree_everywhere(server, trainshed):
     job = submit(server, RUNNING)
     measure(server, job)
     path = f"projects/{RUNNING}/jobs/{job}"
@@ -172,6 +177,9 @@ def test_the_figures_of_a_running_job_agree_everywhere(server):
     of_job = {name: value for (name, _, of, *_), value in page.items() if of == job}
     assert of_job["trainshed_job_step"] == row["step"] == 8
     assert of_job["trainshed_job_expected_steps"] == row["total"] == 20
+    head, _, listed = trainshed("jobs", "list", *flags_of(server, RUNNING)).out.splitlines()
+    assert "STEP" in head
+    assert "8 of 20" in listed
     costs = [of_job["trainshed_job_cost"], row["cost"]["amount"]]
     for cost in costs:
         assert before["cost"]["amount"] <= cost <= after["cost"]["amount"]

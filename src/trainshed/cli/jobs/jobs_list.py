@@ -12,6 +12,7 @@ from typing import Final
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import id_of_row, list_path
+from trainshed.cli.jobs.progress_texts import read_progress, step_cells, steps_text
 from trainshed.cli.jobs.resource_texts import date_of, duration_text, time_of
 from trainshed.cli.projection import print_resources
 from trainshed.cli.terminal import note, table, wants_colour
@@ -115,7 +116,8 @@ def run(request: flags.Request) -> int:
 
         jobs_follow.check_flags(args, order)
         return jobs_follow.follow(context, args, KINDS.get(args.kind))
-    path = list_path("-" if args.all_projects else context.project)
+    project = "-" if args.all_projects else context.project
+    path = list_path(project)
     rows = list(_rows(context, path, filters, order))
     if not rows and args.format == "text":
         where = "your projects have" if args.all_projects else f"project {context.project} has"
@@ -123,7 +125,14 @@ def run(request: flags.Request) -> int:
         which = " that matches the filters" if is_filtered else ""
         others = "" if args.all_projects else "; other projects: --all-projects"
         note(f"{where} no job{which}{others}")
-    print_resources(args.format, rows, lambda: _text(rows, several=args.all_projects))
+
+    def write_text() -> str:
+        is_running = any(row["state"] == "RUNNING" for row in rows)
+        running = read_progress(context.server, project) if is_running else {}
+        progress = {row["name"]: running[row["name"]] for row in rows if row["name"] in running}
+        return _text(rows, progress, several=args.all_projects)
+
+    print_resources(args.format, rows, write_text)
     return 0
 
 
@@ -140,14 +149,30 @@ def _rows(
     return islice(rows, order.limit)
 
 
-def _text(rows: Sequence[Json], *, several: bool) -> str:
-    """Return a table; without ids if the terminal is too narrow and the names are unique."""
+def _text(rows: Sequence[Json], progress: Mapping[str, Json], *, several: bool) -> str:
+    """Return a table; without ids if the terminal is too narrow and the names are unique.
+
+    Steps are listed if one of the jobs has reported some.
+    """
     if not rows:
         return ""
     now = datetime.now(tz=UTC)
-    headers = ("PROJECT",) if several else ()
-    headers = (*headers, "NAME", "KIND", "STATE", "START", "DURATION", "USER", "NODE", "ID")
-    cells = [((row["project"],) if several else ()) + _cells(row, now) for row in rows]
+    has_steps = any(map(steps_text, progress.values()))
+    headers = (
+        *(("PROJECT",) if several else ()),
+        *("NAME", "KIND", "STATE", "START", "DURATION"),
+        *(("STEP", "PER STEP") if has_steps else ()),
+        *("USER", "NODE", "ID"),
+    )
+    cells = [
+        (
+            *((row["project"],) if several else ()),
+            *_run_cells(row, now),
+            *(step_cells(progress.get(row["name"])) if has_steps else ()),
+            *_owner_cells(row),
+        )
+        for row in rows
+    ]
     colour = wants_colour("auto", sys.stdout)
     text = table(headers, cells, colour=colour)
     if _is_too_wide(headers, cells) and _are_names_unique(rows):
@@ -155,19 +180,20 @@ def _text(rows: Sequence[Json], *, several: bool) -> str:
     return text
 
 
-def _cells(row: Json, now: datetime) -> tuple[str, ...]:
-    nodes = row["nodes"]
-    node = row.get("node", "") + (f" +{nodes - 1}" if nodes > 1 else "")
+def _run_cells(row: Json, now: datetime) -> tuple[str, ...]:
     return (
         row["displayName"],
         _KIND_WORDS.get(str(row["kind"]), str(row["kind"])),
         row["state"],
         date_of(row.get("startTime"))[:_MINUTES],
         run_time(row, now),
-        row["creator"],
-        node,
-        id_of_row(row),
     )
+
+
+def _owner_cells(row: Json) -> tuple[str, ...]:
+    nodes = row["nodes"]
+    node = row.get("node", "") + (f" +{nodes - 1}" if nodes > 1 else "")
+    return row["creator"], node, id_of_row(row)
 
 
 def run_time(job: Json, now: datetime) -> str:

@@ -12,6 +12,7 @@ from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import HELP, find_job, report_other_project, resource_name
 from trainshed.cli.jobs.job_titles import JobTitles
 from trainshed.cli.jobs.log_lines import LinePrinter
+from trainshed.cli.jobs.progress_texts import read_progress
 from trainshed.cli.jobs.submitted import print_end, report_job_continues, stream
 from trainshed.cli.jobs.watch_view import JobView, Screen, replica_table
 from trainshed.cli.terminal import note, out, out_json, wants_colour
@@ -53,6 +54,8 @@ def parser(prog: str) -> flags.Parser:
 #: Seconds between two reads of the job, and at least between two drawings of the screen.
 POLL_S: Final = 0.5
 DRAW_S: Final = 0.1
+#: Seconds between two reads of the job's progress: the server computes it as seldom.
+PROGRESS_S: Final = 10.0
 #: The number of the last log lines that are kept for the screen.
 TAIL: Final = 200
 
@@ -122,10 +125,10 @@ def _print_lines(followed: FollowedJob) -> Json:
 def _draw_live(followed: FollowedJob) -> Json:
     tail = _Tail(followed)
     view = JobView(colour=wants_colour("auto", sys.stdout))
-    titles = JobTitles(followed.server)
+    reader = _JobReader(followed)
     followed.note = view.set_remark
     with Screen(sys.stdout) as screen:
-        job, poll_time = _read_job(followed, titles), time.monotonic()
+        job, poll_time = reader.read(), time.monotonic()
         tail.start()
         while True:
             has_all = tail.is_over
@@ -134,13 +137,33 @@ def _draw_live(followed: FollowedJob) -> Json:
                 return job
             tail.has_grown.wait(DRAW_S)
             if time.monotonic() - poll_time > POLL_S or (tail.is_over and not has_all):
-                job, poll_time = _read_job(followed, titles), time.monotonic()
+                job, poll_time = reader.read(), time.monotonic()
             time.sleep(DRAW_S / 2)
 
 
-def _read_job(followed: FollowedJob, titles: JobTitles) -> Json:
-    job = followed.job()
-    return {**job, "waiting": titles.name_waiting(job.get("waiting", {}))}
+class _JobReader:
+    def __init__(self, followed: FollowedJob) -> None:
+        """Prepare to read a job with the titles of its blockers and its progress."""
+        self._followed = followed
+        self._titles = JobTitles(followed.server)
+        self._progress: Json = {}
+        self._progress_time = -PROGRESS_S
+
+    def read(self) -> Json:
+        """Read the job.  Raises as ``FollowedJob.job`` does."""
+        job = self._followed.job()
+        waiting = self._titles.name_waiting(job.get("waiting", {}))
+        return {**job, "waiting": waiting, "progress": self._read_progress(job)}
+
+    def _read_progress(self, job: Json) -> Json | None:
+        """Return the progress of a running job, at most ``PROGRESS_S`` old; None without any."""
+        if job["state"] != "RUNNING":
+            return None
+        if time.monotonic() - self._progress_time >= PROGRESS_S:
+            project = ResourceName.parse(str(job["name"])).project
+            self._progress = dict(read_progress(self._followed.server, project))
+            self._progress_time = time.monotonic()
+        return self._progress.get(job["name"])
 
 
 class _Tail:

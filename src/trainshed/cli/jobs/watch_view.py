@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final, Self, TextIO
 
 from trainshed.cli.jobs.log_lines import LineFormat, in_one_line, role_colour, truncate
+from trainshed.cli.jobs.progress_texts import progress_line
 from trainshed.cli.jobs.resource_texts import time_of, wait_lines
 from trainshed.cli.terminal import DIM, mark_own, paint, state_text, table, write
 from trainshed.client.faults import Json
@@ -72,7 +73,8 @@ class JobView:
         """Return the lines of the view."""
         lines = [self._head(job, now or datetime.now(tz=UTC), size.columns)]
         notes = list(wait_lines(job.get("waiting", {})))
-        notes += [line for line in (job.get("error"), self._remark) if line]
+        others = (progress_line(job.get("progress")), job.get("error"), self._remark)
+        notes += [line for line in others if line]
         lines += [truncate(in_one_line(text), size.columns) for text in notes]
         self._remark = ""
         room = size.lines - 1 - len(lines) - 1
