@@ -174,13 +174,13 @@ def test_the_page_of_jobs_names_its_families_and_is_off_by_default(edge, oversee
     answer = edge.get("/metrics/jobs?family=nope", headers=overseer)
     assert answer.status_code == 400
     assert "family must be one of trainshed_job_info" in answer.json()["error"]["message"]
-    with client(open_metrics_app(MetricsPages(lambda _: ""), "127.0.0.1")) as edge_without:
+    with client(open_metrics_app(MetricsPages(lambda *_: ""), "127.0.0.1")) as edge_without:
         message = edge_without.get("/metrics/jobs", headers={"Host": "127.0.0.1"}).json()
     assert "set jobs = true below [metrics]" in json.dumps(message)
 
 
 def test_without_a_token_no_web_page_can_read_the_pages():
-    app = open_metrics_app(MetricsPages(lambda _: "x 1\n"), "prometheus.internal")
+    app = open_metrics_app(MetricsPages(lambda *_: "x 1\n"), "prometheus.internal")
     with client(app) as edge:
         for host, status in (
             ("127.0.0.1:9464", 200), ("localhost:9464", 200), ("prometheus.internal:9464", 200),
@@ -193,7 +193,7 @@ def test_without_a_token_no_web_page_can_read_the_pages():
 
 def test_metrics_are_answered_while_all_other_calls_wait_for_a_database_that_hangs():
     answers = threading.Event()
-    pages = MetricsPages(lambda _: "trainshed_store_up 0.0\n")
+    pages = MetricsPages(lambda *_: "trainshed_store_up 0.0\n")
 
     async def scrape():
         calls = [asyncio.ensure_future(THREADS.run(answers.wait)) for _ in range(THREADS_MAX)]
@@ -229,7 +229,7 @@ def test_while_the_database_is_away_the_page_needs_the_address_without_a_token(
 
 
 def test_a_name_that_is_no_text_does_not_end_the_page():
-    pages = MetricsPages(lambda _: 'x{node="a\udc80"} 1\n')
+    pages = MetricsPages(lambda *_: 'x{node="a\udc80"} 1\n')
     with client(open_metrics_app(pages, HOST)) as edge:
         assert edge.get("/metrics", headers={"Host": HOST}).text == 'x{node="a?"} 1\n'
 
@@ -239,7 +239,7 @@ def test_another_socket_serves_its_own_application_alone():
         return socket.create_server(("127.0.0.1", 0))
 
     def config(text):
-        app = open_metrics_app(MetricsPages(lambda _: text), "127.0.0.1")
+        app = open_metrics_app(MetricsPages(lambda *_: text), "127.0.0.1")
         return uvicorn.Config(app, lifespan="off", log_config=None, ws="none")
 
     sockets = [listener(), listener()]

@@ -31,13 +31,15 @@ JOBS_PATH: Final = "/metrics/jobs"
 #: The level at which zlib is fast; the page is some 20 kB, and 4 kB then.
 _GZIP_LEVEL: Final = 1
 _FAMILIES_MAX: Final = 30
+#: Prometheus, its agents and the collector of OpenTelemetry send it with each scrape.
+_SCRAPE_HEADER: Final = "x-prometheus-scrape-timeout-seconds"
 
 
 class MetricsPages(NamedTuple):
     """The pages of one server."""
 
-    server: Callable[[bool], str]
-    """Returns the default page; True: in OpenMetrics."""
+    server: Callable[[bool, bool], str]
+    """Returns the default page: in OpenMetrics, and for a program that scrapes."""
     jobs: Callable[[Sequence[str], bool], str] | None = None
     """Returns the page of jobs: the names of its families, empty for all.  None: switched off."""
 
@@ -54,7 +56,8 @@ def check_reader(caller: Caller) -> None:
 
 async def send_page(pages: MetricsPages, request: Request) -> Response:
     """Return the default page in the format and encoding that the request accepts."""
-    return await _send(pages.server, request)
+    is_scrape = _SCRAPE_HEADER in request.headers
+    return await _send(lambda is_open: pages.server(is_open, is_scrape), request)
 
 
 async def send_jobs_page(pages: MetricsPages, request: Request) -> Response:

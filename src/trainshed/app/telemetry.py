@@ -60,7 +60,7 @@ def make_telemetry(  # noqa: PLR0913, PLR0917 - what the pages describe
     jobs = JobsPage(store, settings.metrics.jobs_max, lambda: read_progress().progress(None).rows)
     return ServerTelemetry(
         pages=MetricsPages(
-            server=lambda is_open: page.text(is_open=is_open),
+            server=lambda is_open, is_scrape: page.text(is_open=is_open, is_scrape=is_scrape),
             jobs=(lambda names, is_open: jobs.text(names, is_open=is_open))
             if settings.metrics.jobs
             else None,

@@ -8,9 +8,10 @@ caller ``STORE_S_MAX``, and the page has what the process knows.
 import platform
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ from trainshed.service.telemetry import families
 from trainshed.service.telemetry.counters import Counters
 from trainshed.service.telemetry.engines import read_engines, read_enqueued
 from trainshed.service.telemetry.family import Family, FamilySamples
+from trainshed.service.telemetry.first_values import FirstValues
 from trainshed.service.telemetry.gpus import count_held, list_local, read_local, read_node_gpus
 from trainshed.service.telemetry.installation import NODES_MAX, read_jobs, read_nodes
 from trainshed.service.telemetry.page import write_page
@@ -72,26 +74,38 @@ class MetricsPage:
         self._store_reader = StoreReader(sources)
         self._lock = threading.Lock()
         self._read_at = float("-inf")
-        self._families: Sequence[FamilySamples] = ()
-        self._texts: dict[bool, str] = {}
+        self._counted: Sequence[FamilySamples] = ()
+        self._read_now: Sequence[FamilySamples] = ()
+        self._first_values = FirstValues()
+        self._texts: dict[tuple[bool, bool], str] = {}
 
-    def text(self, *, is_open: bool = False) -> str:
-        """Return the page, in OpenMetrics if ``is_open``; at most ``FRESH_S`` old."""
+    def text(self, *, is_open: bool = False, is_scrape: bool = False) -> str:
+        """Return the page, in OpenMetrics if ``is_open``; at most ``FRESH_S`` old.
+
+        With ``is_scrape`` new series of counters begin at 0.
+        """
         with self._lock:
             if self._monotonic() - self._read_at >= FRESH_S:
-                self._families = list(self._read())
+                self._counted = list(self._sources.counters.read())
+                self._read_now = list(self._read())
                 self._texts = {}
                 self._read_at = self._monotonic()
-            if is_open not in self._texts:
-                self._texts[is_open] = write_page(self._families, is_open=is_open)
-            return self._texts[is_open]
+            key = is_open, is_scrape
+            if key not in self._texts:
+                self._texts[key] = self._write(is_open=is_open, is_scrape=is_scrape)
+            return self._texts[key]
+
+    def _write(self, *, is_open: bool, is_scrape: bool) -> str:
+        counted: Iterable[FamilySamples] = self._counted
+        if is_scrape:
+            counted = self._first_values.begin_at_zero(counted, self._read_at)
+        return write_page(chain(counted, self._read_now), is_open=is_open)
 
     def _read(self) -> Iterator[FamilySamples]:
         began = time.perf_counter()
         sources = self._sources
         yield families.BUILD_INFO, {_build(sources.database): 1.0}
         yield families.SERVER_LEADER, {(): float(sources.is_leading())}
-        yield from sources.counters.read()
         if sources.engines:
             yield from read_engines(sources.engines)
         for family, figure in sources.figures.items():
