@@ -108,7 +108,6 @@ def test_a_server_with_an_endpoint_sends_the_phases_of_jobs(tmp_path):
     otel = OtelSettings(endpoint=f"{collector.url}/v1/traces")
     server = build(Settings(data_dir=tmp_path, otel=otel), engine=FakeEngine(()))
     try:
-        server.store.trace_mark()
         server.start()
         uid = server.store.add_job(new_job())[0].uid
         server.store.add_event(uid, NewEvent(kind="PREPARING", message="Job is preparing."))

@@ -95,6 +95,14 @@ def ended(server, name, *, timeout_s=180):
     return wait_until(end, lambda: story_text(server, name), timeout_s=timeout_s)
 
 
+def accounted(server, name):
+    """Wait until usage has all of a job that has ended; its event GOODPUT."""
+    return wait_until(
+        lambda: next(iter(story(server, name, "GOODPUT")), None),
+        lambda: f"no event GOODPUT: {story_text(server, name)}",
+    )
+
+
 def cancel(server, name):
     """Cancel a job, and wait until it is gone."""
     good(server.call("POST", f"/v1/{name}:cancel", {}))

@@ -142,6 +142,7 @@ def check_cost(server, goodput):
     """Its seconds cost as much as those of a training that nothing stopped."""
     straight = small_job(server, "straight", 20, 0)
     straight.weights()
+    fleet.accounted(server, straight.name)
     expected = native(server, straight.name, "/goodput")
     rates = [one["cost"]["amount"] / one["seconds"]["held"] for one in (goodput, expected)]
     assert rates[0] == pytest.approx(rates[1])

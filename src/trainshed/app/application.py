@@ -123,12 +123,12 @@ class Application:
         if self.gateway:
             self.gateway.open_again()
             self.housekeeping.add("certificate of the gateway", self.gateway.renew)
+        self.traces.start(lambda: self.controller.leading)
         self.controller.start()
         self.housekeeping.start()
         self.audit_log.start()
         self.learning.start()
         self.native_timer.start()
-        self.traces.start(lambda: self.controller.leading)
 
     def stop(self) -> None:
         """Stop the threads and close the store; jobs continue until the next server finds them."""

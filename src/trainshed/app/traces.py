@@ -36,10 +36,15 @@ class Traces:
     to_replicas: bool = False
 
     def start(self, leads: Callable[[], bool]) -> None:
-        """Start to send spans; ``leads`` is whether this server sends those of jobs."""
+        """Start to send spans; ``leads`` is whether this server sends those of jobs.
+
+        Raises StoreFault.
+        """
         if self.exporter is not None:
             from trainshed.service.traces.job_traces import JobTraces  # noqa: PLC0415
 
+            # a server that is killed before it leads must leave out nothing after its start
+            self.store.trace_mark()
             self.exporter.start(JobTraces(self.store, leads))
 
     def stop(self) -> None:
