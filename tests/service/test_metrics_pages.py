@@ -277,8 +277,9 @@ def test_another_server_describes_only_itself(store):
     other = names_of(MetricsPage(replace(sources, is_leading=lambda: False)).text())
     whole = {"jobs", "queue_jobs", "queue_oldest_wait_seconds", "nodes", "node_replicas",
              "node_seen_timestamp_seconds", "node_gpus", "servers"}  # fmt: skip
-    assert first - other == {f"trainshed_{name}" for name in whole}
-    assert "trainshed_gpu_power_watts" in other
+    of_gpus = {name for name in first if name.startswith("trainshed_gpu_")}
+    assert first - other == {f"trainshed_{name}" for name in whole} | of_gpus
+    assert "trainshed_gpu_power_watts" in of_gpus, "servers on one machine share its GPUs"
 
 
 def test_many_nodes_are_sums(store):
@@ -304,6 +305,29 @@ def test_the_job_that_holds_a_gpu_is_named_and_its_time_counted(store):
     assert samples[info] == 1
     assert samples["trainshed_gpu_held_seconds_total", "n1", PROJECT] == 5
     assert samples["trainshed_gpu_busy_seconds_total", "n1", PROJECT] == 5
+
+
+def test_the_held_time_of_a_gpu_is_counted_by_the_leading_server_alone(store):
+    job = place(store, add(store).uid)
+    now = gpus(1, AttemptKey(int(job.uid), 1))
+    store.see_nodes("", [Node(name="n1", devices=(now[0].gpu,))])
+    clock, leader = SimpleNamespace(now=0.0), SimpleNamespace(number=0)
+    pages, chores = [], []
+    for number in range(2):
+        sources = PageSources(
+            store=store,
+            counters=Counters(),
+            gpus_now=lambda: now,
+            is_leading=lambda own=number: leader.number == own,
+        )
+        pages.append(MetricsPage(sources))
+        chores.append(HeldTime(sources, monotonic=lambda: clock.now))
+    for clock.now in range(11):
+        leader.number = int(clock.now > 4)
+        for held in chores:
+            held.count()
+    key = ("trainshed_gpu_held_seconds_total", "n1", PROJECT)
+    assert [samples_of(page.text())[key] for page in pages] == [4, 5]
 
 
 def test_all_callers_within_a_second_get_one_reading(store):
@@ -340,10 +364,12 @@ class Away:
         raise StoreFault("it was away")
 
 
-def test_a_page_without_a_database_has_what_the_process_knows():
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_page_without_a_database_has_what_the_process_knows(leads):
     counters = Counters()
     counters.restarted("infra")
-    page = MetricsPage(PageSources(store=Away(StoreFault("away")), counters=counters))
+    store = Away(StoreFault("away"))
+    page = MetricsPage(PageSources(store=store, counters=counters, is_leading=lambda: leads))
     samples = samples_of(page.text())
     assert samples["trainshed_store_up",] == 0
     assert samples["trainshed_job_restarts_total", "infra"] == 1

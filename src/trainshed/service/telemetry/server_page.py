@@ -133,24 +133,29 @@ class StoreReader:
     def _read(self) -> Iterator[FamilySamples]:
         sources = self._sources
         yield families.CLOCK_SKEW, {(): sources.store.clock_skew_s()}
-        rows = sources.store.nodes(with_replicas=False)
+        rows = sources.store.nodes(with_replicas=False)  # asks the database, also if not leading
+        if sources.is_leading():
+            yield from self._read_installation(rows)
+
+    def _read_installation(self, rows: Sequence[NodeRow]) -> Iterator[FamilySamples]:
+        """Read what several servers share, with the GPUs of their machine."""
+        sources = self._sources
         held = self._holdings.refresh()
         now = node_gpus.by_uuid(sources.gpus_now)
         nodes = name_nodes(rows)
         yield from read_local(list_local(nodes, now), held, sources.counters.projects.choose)
-        if sources.is_leading():
-            yield families.SERVERS, {(): float(len(sources.store.servers()))}
-            yield from read_jobs(sources.store.count_open(), sources.counters.projects.choose)
-            are_many = len(nodes) > NODES_MAX
-            labelled = [replace(node, name="") for node in nodes] if are_many else nodes
-            yield from read_nodes(rows, held, [node.name for node in labelled])
-            yield read_node_gpus(labelled, now)
-            if sources.engines:
-                yield read_enqueued(sources.engines, held.values())
+        yield families.SERVERS, {(): float(len(sources.store.servers()))}
+        yield from read_jobs(sources.store.count_open(), sources.counters.projects.choose)
+        are_many = len(nodes) > NODES_MAX
+        labelled = [replace(node, name="") for node in nodes] if are_many else nodes
+        yield from read_nodes(rows, held, [node.name for node in labelled])
+        yield read_node_gpus(labelled, now)
+        if sources.engines:
+            yield read_enqueued(sources.engines, held.values())
 
 
 class HeldTime:
-    """Counts the time for which jobs hold the GPUs of this machine."""
+    """Counts the time for which jobs hold the GPUs of this machine, while this server leads."""
 
     def __init__(
         self, sources: PageSources, monotonic: Callable[[], float] = time.monotonic
@@ -163,6 +168,9 @@ class HeldTime:
 
     def count(self) -> None:
         """Count the time since the last call, at most ``HELD_S_MAX``.  Raises StoreFault."""
+        if not self._sources.is_leading():
+            self._counted_at = None
+            return
         now = node_gpus.by_uuid(self._sources.gpus_now)
         at, self._counted_at = self._counted_at, self._monotonic()
         if not now or at is None:
