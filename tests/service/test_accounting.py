@@ -299,6 +299,18 @@ def test_only_the_server_that_schedules_writes(world):
     assert len(world.store.events_of_kind(uid, kinds.GOODPUT, limit=9)) == 1
 
 
+def test_a_job_whose_end_a_server_noted_days_later_has_its_event_too(world):
+    uid = world.job()
+    world.run(uid)
+    data = {"ended_s": world.store.now().timestamp()}
+    world.clock.forward(3 * 86_400)
+    end = NewEvent(kind=kinds.SUCCEEDED, message="...", data=data)
+    go(world.store, uid, JobState.SUCCEEDED, events=(end,))
+    world.account()
+    [event] = world.store.events_of_kind(uid, kinds.GOODPUT, limit=9)
+    assert event.data["seconds"]["held"] == pytest.approx(120)
+
+
 def test_an_engine_that_does_not_answer_leaves_out_idle_time_alone(world):
     uid = world.job()
     world.run(uid)

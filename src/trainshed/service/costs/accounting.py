@@ -141,7 +141,7 @@ class Accounting:
             times = job_times(self.store, job.record, size, events, read_steps)
             measured = self.measurements.read(self.store, self.engines, uid, times)
             rows = read_job_use(self.store, self.prices, job, times, measured)
-            event = None if self._has_event(uid, events) else self._end_event(times, rows)
+            event = None if self._has_event(uid, events) else self._end_event(job, times, rows)
         except (ValueError, KeyError, TypeError, ArithmeticError) as fault:
             # the other jobs are still written
             _LOG.warning("cannot compute what %s used: %r; usage leaves it out", name, fault)
@@ -154,12 +154,15 @@ class Accounting:
             return bool(self.store.events_of_kind(uid, GOODPUT, limit=1))
         return any(event.kind == GOODPUT for event in events)
 
-    def _end_event(self, times: JobTimes, rows: Sequence[UsageRow]) -> NewEvent | None:
+    def _end_event(
+        self, job: UsingJob, times: JobTimes, rows: Sequence[UsageRow]
+    ) -> NewEvent | None:
         """Return the event with the goodput of a job that has just ended.
 
         None for a job that never had machines, or ended before this release was started.
         """
-        is_new = times.ended_s is not None and times.ended_s > self._now_s() - EVENT_S_MAX
+        noted = job.record.job.status.end_time  # later than the end if no server ran
+        is_new = noted is not None and noted.timestamp() > self._now_s() - EVENT_S_MAX
         if not (is_new and times.attempts):
             return None
         return end_event(job_goodput(times, self._now_s()), sum_cost(rows), idle_ratio(rows))
