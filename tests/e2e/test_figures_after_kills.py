@@ -168,13 +168,19 @@ def check_trace(server, collector, name):
     assert counts["job.running"] == kinds["RUNNING"] == 3
     assert counts["job"] == 1
     assert len({span.trace_id for span in spans}) == 1
-    times = {stamp for _, stamp in stamps}
+    goodput = native(server, name, "/goodput")
+    ends_s = [attempt["ended"] for attempt in goodput["attempts"]]
+    times = {stamp for _, stamp in stamps} | {round(end_s * 1e9) for end_s in ends_s}
     edges = {edge for s in spans for edge in (s.start_time_unix_nano, s.end_time_unix_nano)}
-    assert edges <= times
+    in_replicas = {s.end_time_unix_nano for s in spans if s.name == "replica"}
+    assert edges <= times | in_replicas
+    attempts = sorted(s.end_time_unix_nano / 1e9 for s in spans if s.name == "job.attempt")
+    assert attempts == pytest.approx(ends_s, abs=1e-6)
     ids = {span.span_id for span in spans}
     assert {span.parent_span_id for span in spans} - {b""} <= ids, "no span is without its parent"
     (root,) = (span for span in spans if span.name == "job")
     assert attributes_of(root)["trainshed.job.restarts"] == 2
+    assert attributes_of(root)["trainshed.job.goodput"] == pytest.approx(goodput["goodput"])
 
 
 def stamps_of(server, name):

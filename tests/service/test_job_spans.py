@@ -1,10 +1,13 @@
 """The spans of a job's life: one for each phase, made again by any server and with equal ids."""
 
+from itertools import accumulate
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.observability.spans import attempt_parent, job_trace_id
+from trainshed.service.goodput.facts import list_attempt_times
 from trainshed.service.traces.job_spans import (
     ENDING_KINDS,
     ENDS,
@@ -49,6 +52,7 @@ RESTARTED = events(
     (10860, 2, "REPLICA_ENDED", {"task_name": "workerpool0-0", "exit_code": 0, "signal": None}),
     (10860, 2, "SUCCEEDED"),
     (10861, 2, "OUTCOME"),
+    (10863, 2, "GOODPUT", {"goodput": 0.9, "at_most": None}),
 )
 
 
@@ -65,8 +69,8 @@ def test_a_job_that_restarted_once_has_a_span_for_each_phase_and_attempt():
         ("job.attempt", 60, 3720),
         ("job.queued", 3720, 3780),
         ("job.preparing", 3780, 3840),
-        ("replica", 3840, 10860),
         ("job.running", 3840, 10860),
+        ("replica", 3840, 10860),
         ("job.attempt", 3780, 10860),
         ("job", 0, 10860),
     ]
@@ -99,6 +103,7 @@ def test_spans_say_what_happened():
         "trainshed.job.state": "SUCCEEDED",
         "trainshed.job.attempts": 2,
         "trainshed.job.restarts": 1,
+        "trainshed.job.goodput": 0.9,
     }
 
 
@@ -110,17 +115,19 @@ def test_a_job_that_failed_has_an_error_and_its_replica_too():
         (2, 1, "REPLICA_ENDED", {"task_name": "b", "signal": 15, "notice_honoured": True}),
         (2, 1, "REPLICA_ENDED"),
         (2, 1, "FAILED"),
+        (3, 1, "GOODPUT", {"goodput": None, "at_most": 0.5}),
     )
     spans = [ended.span for ended in job_spans(JOB, failed)]
     assert [(span.name, bool(span.error)) for span in spans] == [
         ("job.queued", False),
+        ("job.preparing", False),
         ("replica", True),
         ("replica", False),
-        ("job.preparing", False),
         ("job.attempt", True),
         ("job", True),
     ]
-    assert spans[1].attributes["process.exit.code"] == 1
+    assert spans[2].attributes["process.exit.code"] == 1
+    assert spans[-1].attributes["trainshed.job.goodput.at_most"] == 0.5
     assert spans[-1].attributes["error.type"] == "FAILED"
     assert [(link.trace_id, link.span_id) for link in spans[-1].links] == [(7, 8)]
 
@@ -139,6 +146,7 @@ def test_the_queue_of_a_cluster_is_a_phase_of_the_attempt():
         (30, 2, "PREPARING"),
         (31, 2, "CANCELLING"),
         (33, 2, "CANCELLED"),
+        (34, 2, "GOODPUT"),
     )
     assert times(job_spans(JOB, rows)) == [
         ("job.queued", 0, 1),
@@ -165,12 +173,61 @@ def test_a_phase_keeps_only_so_many_of_its_events():
     assert len(job_spans(JOB, rows)[0].span.events) == EVENTS_MAX
 
 
-KINDS = sorted({*PHASES, *ENDS, "PLACED", "REPLICA_ENDED", "HUNG"})
+def test_an_attempt_ends_at_its_end_although_no_server_ran_then():
+    """Servers were away from 300 to 900, and from 1000 to 5000."""
+    rows = events(
+        (0, 0, "ACCEPTED"),
+        (60, 1, "PLACED"),
+        (60, 1, "PREPARING"),
+        (120, 1, "RUNNING"),
+        (900, 1, "RESTARTING", {"ended_s": 310.5, "skew_s": 10.5}),
+        (910, 2, "PREPARING"),
+        (920, 2, "RUNNING"),
+        (5000, 2, "REPLICA_ENDED", {"task_name": "a", "seconds": 50.0}),
+        (5000, 2, "REPLICA_ENDED", {"task_name": "b", "seconds": 5000.0}),
+        (5000, 2, "SUCCEEDED", {"ended_s": 1000.0}),
+        (5002, 2, "GOODPUT"),
+    )
+    spans = job_spans(JOB, rows)
+    assert times(spans) == [
+        ("job.queued", 0, 60),
+        ("job.preparing", 60, 120),
+        ("job.running", 120, 300),
+        ("job.attempt", 60, 300),
+        ("job.queued", 300, 910),
+        ("job.preparing", 910, 920),
+        ("job.running", 920, 1000),
+        ("replica", 920, 970),
+        ("replica", 920, 1000),
+        ("job.attempt", 910, 1000),
+        ("job", 0, 1000),
+    ]
+    goodput = list_attempt_times(rows)
+    attempts = [span for _, span in spans if span.name == "job.attempt"]
+    assert [(span.start_ns, span.end_ns) for span in attempts] == [
+        (one.placed_s * S, one.ended_s * S) for one in goodput
+    ]
+
+
+def test_a_time_outside_of_its_attempt_does_not_count():
+    rows = events((0, 0, "ACCEPTED"), (5, 1, "PREPARING"), (9, 1, "FAILED", {"ended_s": 1.0}))
+    assert times(job_spans(JOB, rows))[-1] == ("job.attempt", 5, 9)
+
+
+def test_the_root_of_a_job_with_machines_waits_for_its_goodput():
+    assert [span.name for _, span in job_spans(JOB, RESTARTED[:-1])][-1] == "job.attempt"
+    early = [*RESTARTED[:-3], RESTARTED[-1], RESTARTED[-3]]
+    assert job_spans(JOB, early)[-1].span == job_spans(JOB, RESTARTED)[-1].span
+
+
+KINDS = sorted({*PHASES, *ENDS, "PLACED", "REPLICA_ENDED", "HUNG", "GOODPUT"})
 
 
 @given(st.lists(st.sampled_from(KINDS), max_size=25))
 def test_whatever_was_read_until_a_kill_the_rest_completes_it_without_a_span_twice(kinds):
-    rows = events(*((n, n // 5, kind, {"task_name": str(n)}) for n, kind in enumerate(kinds)))
+    attempts = accumulate((PHASES.get(kind) == "queued" for kind in kinds), initial=0)
+    pairs = enumerate(zip(attempts, kinds, strict=False))
+    rows = events(*((n, attempt, kind, {"task_name": str(n)}) for n, (attempt, kind) in pairs))
     whole = job_spans(JOB, rows)
     assert len({ended.span.span_id for ended in whole}) == len(whole)
     assert {ended.span.name for ended in whole} <= set(NAMES)

@@ -25,6 +25,7 @@ def names(spans):
 LIFE = (
     *("PLACED", "PREPARING", "RUNNING", "RESTARTING"),
     *("PLACED", "PREPARING", "RUNNING", "REPLICA_ENDED", "SUCCEEDED"),
+    "GOODPUT",
 )
 WHOLE = sorted(
     [
@@ -74,7 +75,7 @@ def test_only_the_leader_sends_and_a_new_leader_goes_on_from_the_mark(store):
     assert names(b.next_spans()) == ["job.preparing"]
     b.note_sent()
     leads |= {"a": True, "b": False}
-    happen(store, uid, "SUCCEEDED")
+    happen(store, uid, "SUCCEEDED", "GOODPUT")
     assert names(a.next_spans()) == ["job.running", "job.attempt", "job"]
 
 
@@ -117,11 +118,13 @@ def test_the_root_describes_the_job(store):
     server.next_spans()
     record = add(store)
     place(store, record.uid)
-    happen(store, record.uid, "PREPARING", "FAILED")
+    happen(store, record.uid, "PREPARING", "FAILED", "GOODPUT")
     root = server.next_spans()[-1]
     assert root.attributes["trainshed.job.project"] == record.job.project
     assert root.attributes["trainshed.job.uid"] == str(record.uid)
     assert root.attributes["trainshed.job.state"] == "FAILED"
+    assert root.attributes["trainshed.job.region"] == record.job.location
+    assert root.attributes["trainshed.job.gpus"] > 0
 
 
 def test_the_trace_of_a_trial_links_to_the_trace_of_its_study(store):

@@ -225,6 +225,7 @@ def _replica_ended(ended: ReplicaExit, *, noticed: bool) -> NewEvent:
         "task_name": ended.task_name,
         "exit_code": ended.exit_code,
         "signal": ended.signal,
+        "seconds": round(ended.seconds, 3),
     }
     more = {
         "peak_memory_bytes": ended.peak_memory_bytes,

@@ -82,7 +82,7 @@ def _job_ended_s(
     end = next((event for event in reversed(events) if event.kind in kinds.ENDS), None)
     if noted_s is None or end is None or not attempts:
         return noted_s
-    return min(noted_s, _ended_s(end, attempts[-1].placed_s))
+    return min(noted_s, read_end_s(end, attempts[-1].placed_s))
 
 
 def _add_steps(
@@ -111,7 +111,7 @@ def _attempt_times(number: int, events: Sequence[StoredEvent]) -> AttemptTimes |
     if placed_s is None:
         return None
     end = next((event for event in events if event.kind in kinds.ENDS), None)
-    ended_s = _ended_s(end, placed_s) if end else None
+    ended_s = read_end_s(end, placed_s) if end else None
     stop_s = _stop_s(events, end, ended_s)
     attempt = AttemptTimes(
         attempt=number,
@@ -127,7 +127,7 @@ def _attempt_times(number: int, events: Sequence[StoredEvent]) -> AttemptTimes |
     return add_steps(attempt, read_steps_made(end.data), _skew_s(end), _stamp(end))
 
 
-def _ended_s(end: StoredEvent, placed_s: float) -> float:
+def read_end_s(end: StoredEvent, placed_s: float) -> float:
     """Return when an attempt ended, from its last event: the event is later if no server ran.
 
     A time outside of the attempt, by a wrong clock, does not count.

@@ -1,13 +1,15 @@
 """Makes the spans of a job's life from its events: a pure function.
 
 Each span belongs to the event that ends it, and its id is computed.  So whichever server makes the
-spans of an event, before or after a kill, makes the same spans.
+spans of an event, before or after a kill, makes the same spans.  The root of a job that had
+machines belongs to the event GOODPUT, which follows the end and says what the root tells.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from trainshed.model import event_kinds as kinds
 from trainshed.observability.spans import (
     Attributes,
     SpanEvent,
@@ -17,6 +19,8 @@ from trainshed.observability.spans import (
     job_trace_id,
     parse_traceparent,
 )
+from trainshed.planning.attempt_steps import ENDED_S
+from trainshed.service.goodput.facts import read_end_s
 from trainshed.store.records.steps import StoredEvent
 
 #: The phase that begins with an event, by kind; the name of its span is ``job.PHASE``.
@@ -35,12 +39,13 @@ PHASES: Final[Mapping[str, str]] = {
 ENDS: Final = frozenset({"SUCCEEDED", "FAILED", "CANCELLED", "STUDY_ENDED"})
 _REPLICA_ENDED: Final = "REPLICA_ENDED"
 #: The kinds of events that end a span.
-ENDING_KINDS: Final = frozenset({*PHASES, *ENDS, _REPLICA_ENDED} - {"ACCEPTED"})
+ENDING_KINDS: Final = frozenset({*PHASES, *ENDS, kinds.GOODPUT} - {"ACCEPTED"})
 #: The kinds of events with which an attempt gets its nodes, or enters the queue of its engine.
 _OPENS_ATTEMPT: Final = frozenset({"PLACED", "HANDED_OVER", "PREPARING"})
 #: The most events of a span.
 EVENTS_MAX: Final = 100
 NODES_MAX: Final = 8
+_NS_PER_S: Final = 1e9
 
 #: The names of the spans that ``job_spans`` makes (docs/reference/telemetry.md).
 NAMES: Final = (
@@ -77,14 +82,18 @@ class _Open:
 
     name: str
     began: StoredEvent
+    start_ns: int
+    """Before the event if no server ran at the start."""
     events: list[SpanEvent] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
+    replicas: list[StoredEvent] = field(default_factory=list)
+    """The ends of an attempt's replicas, which are stored with its own end."""
 
 
 def job_spans(job: TracedJob, events: Sequence[StoredEvent]) -> Sequence[EndedSpan]:
     """Return the spans that the events of a job end, in the order of these events.
 
-    ``events`` are all events of the job, in order; those after its end make no span.
+    ``events`` are all events of the job, in order; those after its root make no span.
     """
     return [span for event_spans in _JobLife(job).follow(events) for span in event_spans]
 
@@ -99,77 +108,110 @@ class _JobLife:
         self._accepted: StoredEvent | None = None
         self._phase: _Open | None = None
         self._attempt: _Open | None = None
+        self._held_s: float | None = None
+        """When the attempt got its machines; None: it has none."""
+        self._had_machines = False
         self._running: StoredEvent | None = None
+        self._end: StoredEvent | None = None
+        """The end of the job; its root waits for its goodput."""
+        self._end_ns = 0
+        self._goodput: Attributes | None = None
         self._restarts = 0
 
     def follow(self, events: Sequence[StoredEvent]) -> Iterator[Iterator[EndedSpan]]:
         for event in events:
             self._accepted = self._accepted or event
-            yield self._read(event)
-            if event.kind in ENDS:
+            if event.kind == kinds.GOODPUT:
+                self._goodput = _goodput_attributes(event.data)
+            elif self._end is None:
+                yield self._read(event)
+            if self._end is not None and self._is_whole:
+                yield iter([EndedSpan(event.seq, self._make_root(self._end))])
                 return
 
+    @property
+    def _is_whole(self) -> bool:
+        """Whether no event can follow that the root needs."""
+        return self._goodput is not None or not self._had_machines
+
     def _read(self, event: StoredEvent) -> Iterator[EndedSpan]:
-        kind = event.kind
+        kind, end_ns = event.kind, self._read_end_ns(event)
         if kind == _REPLICA_ENDED:
-            yield from self._end_replica(event)
+            if self._attempt is not None:
+                self._attempt.replicas.append(event)
         elif kind in ENDS or kind in PHASES:
-            yield from self._end_phase(event)
+            yield from self._end_phase(event, end_ns)
         elif self._phase is not None and len(self._phase.events) < EVENTS_MAX:
             self._phase.events.append(SpanEvent(kind.lower(), event.stamp_ns))
         if kind in _OPENS_ATTEMPT:
             self._open_attempt(event)
         if kind in ENDS or PHASES.get(kind) == "queued":
-            yield from self._end_attempt(event)
+            yield from self._end_attempt(event, end_ns)
         self._restarts += kind == "RESTARTING"
         if kind in ENDS:
-            yield EndedSpan(event.seq, self._make_root(event))
+            self._end, self._end_ns = event, end_ns
         elif kind in PHASES and not self._job.is_study:
-            self._phase = _Open(f"job.{PHASES[kind]}", event)
+            self._phase = _Open(f"job.{PHASES[kind]}", event, end_ns)
             self._running = event if kind == "RUNNING" else self._running
+
+    def _read_end_ns(self, event: StoredEvent) -> int:
+        """Return when an event happened: an attempt ends before its event if no server ran."""
+        if event.kind not in kinds.ENDS or ENDED_S not in event.data or self._held_s is None:
+            return event.stamp_ns
+        return min(event.stamp_ns, round(read_end_s(event, self._held_s) * _NS_PER_S))
 
     def _open_attempt(self, event: StoredEvent) -> None:
         if self._job.is_study:
             return
         if self._attempt is None:
-            self._attempt, self._running = _Open("job.attempt", event), None
+            self._attempt, self._running = _Open("job.attempt", event, event.stamp_ns), None
+        if self._held_s is None and event.kind in kinds.HOLDS:
+            self._held_s, self._had_machines = event.stamp_ns / _NS_PER_S, True
         nodes = event.data.get("nodes")
         if isinstance(nodes, Mapping):
             self._attempt.attributes["trainshed.nodes"] = tuple(map(str, nodes))[:NODES_MAX]
 
-    def _end_phase(self, event: StoredEvent) -> Iterator[EndedSpan]:
+    def _end_phase(self, event: StoredEvent, end_ns: int) -> Iterator[EndedSpan]:
         phase, self._phase = self._phase, None
         if phase is not None:
             is_waiting = phase.name == "job.queued"
             span = self._make_span(
                 phase,
-                event,
+                end_ns,
                 span_id=self._span_id(phase.name, phase.began.attempt, phase.began.stamp_ns),
                 parent_id=self._root_id if is_waiting else self._parent_id(),
             )
             yield EndedSpan(event.seq, span)
 
-    def _end_attempt(self, event: StoredEvent) -> Iterator[EndedSpan]:
-        attempt, self._attempt = self._attempt, None
+    def _end_attempt(self, event: StoredEvent, end_ns: int) -> Iterator[EndedSpan]:
+        attempt, self._attempt, self._held_s = self._attempt, None, None
         if attempt is None:
             return
+        span_id = self._span_id("job.attempt", attempt.began.attempt)
+        for replica in attempt.replicas:
+            if span := self._make_replica(replica, attempt, end_ns, span_id):
+                yield EndedSpan(event.seq, span)
         attempt.attributes["trainshed.attempt.end"] = event.kind
-        number = attempt.began.attempt
         span = self._make_span(
             attempt,
-            event,
-            span_id=self._span_id("job.attempt", number),
+            end_ns,
+            span_id=span_id,
             parent_id=self._root_id,
             error=event.message if event.kind in {"FAILED", "RESTARTING"} else "",
         )
         yield EndedSpan(event.seq, span)
 
-    def _end_replica(self, event: StoredEvent) -> Iterator[EndedSpan]:
+    def _make_replica(
+        self, event: StoredEvent, attempt: _Open, end_ns: int, parent_id: int
+    ) -> TraceSpan | None:
         """Make the span of a replica; its start is when all replicas of the attempt ran."""
-        task = event.data.get("task_name")
-        if self._attempt is None or not task:  # the event that counts further replicas has no name
-            return
-        replica = _Open("replica", self._running or self._attempt.began)
+        task, seconds = event.data.get("task_name"), event.data.get("seconds")
+        if not task:  # the event that counts further replicas has no name
+            return None
+        start_ns = min(self._running.stamp_ns if self._running else attempt.start_ns, end_ns)
+        if isinstance(seconds, int | float):
+            end_ns = min(end_ns, start_ns + round(max(0.0, seconds) * _NS_PER_S))
+        replica = _Open("replica", attempt.began, start_ns)
         replica.attributes = {
             "trainshed.task": str(task),
             **_numbers(
@@ -179,14 +221,13 @@ class _JobLife:
                 peak_memory_bytes="trainshed.memory.peak",
             ),
         }
-        span = self._make_span(
+        return self._make_span(
             replica,
-            event,
+            end_ns,
             span_id=self._span_id("replica", event.attempt, task),
-            parent_id=self._parent_id(),
+            parent_id=parent_id,
             error=event.message if _is_failure(event.data) else "",
         )
-        yield EndedSpan(event.seq, span)
 
     def _make_root(self, event: StoredEvent) -> TraceSpan:
         began = self._accepted or event
@@ -195,12 +236,13 @@ class _JobLife:
             trace_id=self._trace_id,
             span_id=self._root_id,
             start_ns=began.stamp_ns,
-            end_ns=event.stamp_ns,
+            end_ns=self._end_ns,
             attributes={
                 **self._job.attributes,
                 "trainshed.job.state": event.kind,
                 "trainshed.job.attempts": event.attempt,
                 "trainshed.job.restarts": self._restarts,
+                **(self._goodput or {}),
                 **({"error.type": event.kind} if event.kind == "FAILED" else {}),
             },
             links=(*_creation_links(began), *_study_links(self._job)),
@@ -208,19 +250,18 @@ class _JobLife:
         )
 
     def _make_span(
-        self, part: _Open, end: StoredEvent, *, span_id: int, parent_id: int, error: str = ""
+        self, part: _Open, end_ns: int, *, span_id: int, parent_id: int, error: str = ""
     ) -> TraceSpan:
-        attempt = part.began.attempt
         return TraceSpan(
             name=part.name,
             trace_id=self._trace_id,
             span_id=span_id,
             parent_id=parent_id,
-            start_ns=part.began.stamp_ns,
-            end_ns=end.stamp_ns,
+            start_ns=part.start_ns,
+            end_ns=max(part.start_ns, end_ns),
             attributes={
                 "trainshed.job.uid": str(self._job.uid),
-                "trainshed.attempt": attempt,
+                "trainshed.attempt": part.began.attempt,
                 **part.attributes,
             },
             events=tuple(part.events),
@@ -240,6 +281,15 @@ class _JobLife:
 def _is_failure(data: Mapping[str, object]) -> bool:
     """Return whether a replica ended by a fault of its own, not because the server stopped it."""
     return "notice_honoured" not in data and bool(data.get("exit_code") or data.get("signal"))
+
+
+def _goodput_attributes(data: Mapping[str, object]) -> Attributes:
+    """Return the goodput of a job, or its upper bound, as attributes; empty if neither is known."""
+    ratios = {
+        "trainshed.job.goodput": data.get("goodput"),
+        "trainshed.job.goodput.at_most": data.get("at_most"),
+    }
+    return {name: float(ratio) for name, ratio in ratios.items() if isinstance(ratio, int | float)}
 
 
 def _numbers(data: Mapping[str, object], **names: str) -> dict[str, int]:

@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from trainshed.observability.spans import Attributes, TraceSpan
-from trainshed.service.traces.job_spans import ENDING_KINDS, TracedJob, job_spans
+from trainshed.model.resources import JobDemand
+from trainshed.model.restarts import Cause
+from trainshed.observability.spans import Attributes, AttributeValue, TraceSpan
+from trainshed.service.traces.job_spans import ENDING_KINDS, ENDS, TracedJob, job_spans
 from trainshed.store.job_traces import EndedPhases
 from trainshed.store.opening import Store
-from trainshed.store.records.jobs import JobRecord
+from trainshed.store.records.jobs import ML_KINDS, JobRecord
+from trainshed.store.records.steps import StoredEvent
 
 #: The most events that end a phase which one look considers.
 ENDS_MAX: Final = 200
@@ -88,33 +91,40 @@ class JobTraces:
         events = self.store.events_of_jobs(records.keys(), limit=_EVENTS_MAX)
         studies = self.store.studies_of(records.keys())
         for uid, record in records.items():
-            for ended in job_spans(self._describe(record, studies.get(uid)), events[uid]):
+            job = self._describe(record, studies.get(uid), events[uid])
+            for ended in job_spans(job, events[uid]):
                 if phases.after < ended.seq <= phases.until:
                     yield ended.span
 
-    def _describe(self, record: JobRecord, study_uid: int | None) -> TracedJob:
+    def _describe(
+        self, record: JobRecord, study_uid: int | None, events: Sequence[StoredEvent]
+    ) -> TracedJob:
+        has_root = any(event.kind in ENDS for event in events)
         return TracedJob(
             installation=self.store.installation_number(),
             uid=record.uid,
             is_study=record.job.spec.is_study,
             study_uid=study_uid,
-            attributes=_attributes(record),
+            attributes=_attributes(record, self.store.demand(record.uid)) if has_root else {},
         )
 
 
-def _attributes(record: JobRecord) -> Attributes:
-    """Describe a job; what is empty is left out."""
+def _attributes(record: JobRecord, demand: JobDemand) -> Attributes:
+    """Describe a job; what is empty or 0 is left out."""
     job, trial = record.job, record.job.spec.trial
-    attributes = {
+    region = job.location if record.kind not in ML_KINDS else job.spec.region
+    attributes: dict[str, AttributeValue] = {
         "trainshed.job.uid": str(record.uid),
         "trainshed.job.id": job.job_id,
         "trainshed.job.kind": record.kind.value,
         "trainshed.job.project": job.project,
-        "trainshed.job.region": job.location,
+        "trainshed.job.region": region or "",
         "trainshed.job.creator": record.creator,
-        "trainshed.study": trial.study_job_id if trial else "",
-    }
-    return {
-        **{name: value for name, value in attributes.items() if value},
         "trainshed.job.replicas": job.spec.replica_count,
+        "trainshed.job.gpus": sum(group.count * group.each.gpu_count for group in demand.groups),
+        "trainshed.study": trial.study_job_id if trial else "",
+        "trainshed.trial": trial.trial_id if trial else "",
     }
+    for cause in Cause:
+        attributes[f"trainshed.job.restarts.{cause.value}"] = record.restarts.of(cause)
+    return {name: value for name, value in attributes.items() if value}
