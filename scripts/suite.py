@@ -73,8 +73,8 @@ def main() -> int:
     with ThreadPoolExecutor(1) as beside:
         checks = beside.submit(lambda: [_quietly(*check, env) for check in CHECKS.items()])
         rest = [word for path in (*CORE, *REDUCTION) for word in ("--ignore", path)]
-        many = ("-n", str(2 * len(os.sched_getaffinity(0))), "--dist", "loadfile")
-        tests = _run("tests", (*PYTEST, *many, "--no-loadscope-reorder", *rest), env, None)
+        many = ("--forks", str(2 * len(os.sched_getaffinity(0))))
+        tests = _run("tests", (*PYTEST, *many, *rest), env, None)
         parts = [compiled, *checks.result(), _coverage(env), tests]
     for part in parts:
         words = f"{part.seconds:7.1f} s  {part.cpu_seconds:7.1f} CPU s  {part.name:10}"
