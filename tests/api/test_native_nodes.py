@@ -205,7 +205,8 @@ def test_an_order_names_a_node_with_its_engine(order, store):
 def test_an_unexpected_error_is_an_incident_with_a_number(store, caplog):
     nodes = NodeService(store=store, notice_s=90.0, ordered=MagicMock(side_effect=KeyError("x")))
     native = build_native(store=store, nodes=nodes)
-    with client(application([], native=native_routes(fleet_router(native)))) as edge:
+    audit = MagicMock()
+    with client(application([], native=native_routes(fleet_router(native)), audit=audit)) as edge:
         answer = edge.post(f"{OF}/n1:drain", headers=ADMIN)
     error = answer.json()["error"]
     assert (answer.status_code, error["status"]) == (500, "INTERNAL")
@@ -214,3 +215,4 @@ def test_an_unexpected_error_is_an_incident_with_a_number(store, caplog):
     )
     assert any(f"incident {number} at POST" in record.getMessage() for record in caplog.records)
     assert "KeyError" in caplog.text
+    assert audit.call_args.kwargs["status"] == f"INTERNAL {number}"

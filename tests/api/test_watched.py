@@ -25,9 +25,13 @@ class Watch:
 
     def __init__(self):
         self._reported = queue.SimpleQueue()
+        self.audited = []
 
     def __call__(self, answered):
         self._reported.put(answered)
+
+    def audit(self, **fields):
+        self.audited.append((fields["method"], fields["status"]))
 
     def next(self, count=1):
         return [self._reported.get(timeout=WAIT_S_MAX) for _ in range(count)]
@@ -54,7 +58,8 @@ def edge(watch):
         method("GET", f"{JOBS}/{{job}}", Seen(ZeroDivisionError("secret detail"))),
         method("POST", f"{JOBS}/{{job}}:cancel", Seen(Refusal(Code.NOT_FOUND, "no such job"))),
     ]
-    with client(application(methods, raw=RAW, native=native, watch=watch), token="demo") as edge:
+    served = application(methods, raw=RAW, native=native, watch=watch, audit=watch.audit)
+    with client(served, token="demo") as edge:
         yield edge
 
 
@@ -127,13 +132,15 @@ def test_the_record_of_a_request_has_no_secret(edge, watch):
     assert "Bearer" not in text
 
 
-def test_an_incident_has_its_number_in_the_log_and_the_trace(edge, watch, caplog):
+def test_an_incident_has_its_number_in_the_logs_and_the_trace(edge, watch, caplog):
     with caplog.at_level(logging.ERROR, "trainshed"):
         answer = edge.get("/v1/projects/demo/jobs/j").json()
     [answered] = watch.next()
     number = answered.trace.incident
     assert number in answer["error"]["message"]
-    assert number in caplog.text
+    records = [json.loads(JsonFormatter().format(record)) for record in caplog.records]
+    assert [record["incident"] for record in records if "error" in record] == [number]
+    assert watch.audited == [("GET /v1/projects/{project}/jobs/{job}", f"INTERNAL {number}")]
     span = make_spans(answered)[0]
     assert span.attributes["trainshed.incident"] == number
     assert span.error == "500"

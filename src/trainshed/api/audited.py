@@ -1,8 +1,9 @@
 """Writes calls to the audit log: every change, and every call that the caller is not allowed.
 
-Downloads of browsers are logged too.  Other successful reads, reads of missing resources, and
-checks of jobs, which change nothing, are not; nor is a browser without credentials that asks for
-its sign-in.  Queries and bodies are not logged, because they may hold secrets.
+Downloads of browsers are logged too, and calls that ended with an unexpected error, with its
+number.  Other successful reads, reads of missing resources, and checks of jobs, which change
+nothing, are not; nor is a browser without credentials that asks for its sign-in.  Queries and
+bodies are not logged, because they may hold secrets.
 """
 
 import re
@@ -11,10 +12,12 @@ from typing import Final
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from trainshed.api.call import Method
-from trainshed.api.chain import ChainServices, RequestContext
+from trainshed.api.chain import ChainServices, Incident, RequestContext, incident
 from trainshed.api.console.browsers import SIGN_IN_PATH, has_credential
+from trainshed.api.documents import refusal_response
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.refusals import Code, Refusal
 
@@ -40,9 +43,10 @@ _CHECKS: Final = (":check", ":dryRun")
 _INCOMPLETE: Final = 308
 
 
-def note_call(services: ChainServices, context: RequestContext, code: Code | None) -> None:
-    """Log a call of Google's routes; ``code`` is None if the call succeeded."""
-    if code not in DENIED and not _changes(context.method):
+def note_call(services: ChainServices, context: RequestContext, refusal: Refusal | None) -> None:
+    """Log a call of Google's routes; ``refusal`` is None if the call succeeded."""
+    is_denied = refusal is not None and refusal.code in DENIED
+    if not (is_denied or isinstance(refusal, Incident) or _changes(context.method)):
         return
     method, params = context.method, context.params
     if method is None:
@@ -51,8 +55,16 @@ def note_call(services: ChainServices, context: RequestContext, code: Code | Non
     name, resource = f"{context.verb} {path}", context.path
     if context.verb == "gRPC":
         name, resource = context.path, _fill(path, params)
-    project, status = params.get("project", ""), code.name if code else _OK
+    project, status = params.get("project", ""), _describe(refusal)
     note(services, context, method=name, resource=resource, project=project, status=status)
+
+
+def _describe(refusal: Refusal | None) -> str:
+    """Return the outcome of a call: the code of its refusal, and the number of an incident."""
+    if refusal is None:
+        return _OK
+    number = f" {refusal.number}" if isinstance(refusal, Incident) else ""
+    return f"{refusal.code.name}{number}"
 
 
 def note_response(
@@ -60,12 +72,14 @@ def note_response(
 ) -> None:
     """Log a call of a route outside the chain; ``path`` is the route's template."""
     outcome = _OK if status < _FIRST_ERROR else _OUTCOMES.get(status, Code.INTERNAL.name)
+    number = getattr(request.state, "incident", "")
     is_denied = outcome in _DENIED_OUTCOMES or getattr(request.state, "is_denied", False)
     is_download = context.browser is not None and context.browser.ticket is not None
     is_reading = context.verb in _READING or path.endswith(_CHECKS)
     if _is_first_visit(context) and outcome == Code.UNAUTHENTICATED.name:
         return
-    if not is_denied and not is_download and (is_reading or status == _INCOMPLETE):
+    is_left_out = is_reading or status == _INCOMPLETE
+    if is_left_out and not (is_denied or is_download or number):
         return
     name = parse_qs(context.query_string).get("name", [""])[0] if "upload" in path else ""
     caller = context.caller
@@ -76,8 +90,16 @@ def note_response(
         method=f"{context.verb} {path}",
         resource=f"{context.path}/{name}" if name else context.path,
         project=request.path_params.get("project", callers_project),
-        status=outcome,
+        status=f"{outcome} {number}".rstrip(),
     )
+
+
+def incident_response(request: Request, place: str) -> Response:
+    """Answer the unexpected exception being handled; note its number for ``note_response``."""
+    refusal = incident(place)
+    if isinstance(refusal, Incident):
+        request.state.incident = refusal.number
+    return refusal_response(refusal)
 
 
 def _is_first_visit(context: RequestContext) -> bool:

@@ -363,6 +363,16 @@ def _check_client(context: RequestContext) -> None:
         raise Refusal(Code.CANCELLED, CLIENT_GONE)
 
 
+class Incident(Refusal):
+    """A call that ended with an unexpected error; the number leads to it in the server's log."""
+
+    def __init__(self, number: str) -> None:
+        """Tell the caller the number."""
+        message = f"The server failed unexpectedly; its log has the details as incident {number}"
+        super().__init__(Code.INTERNAL, message)
+        self.number = number
+
+
 def incident(place: str) -> Refusal:
     """Return the response to the unexpected exception being handled.
 
@@ -375,9 +385,8 @@ def incident(place: str) -> Refusal:
     number = secrets.token_hex(4)
     if (trace := REQUEST_TRACE.get()) is not None:
         trace.incident = number
-    _log.exception("incident %s at %s", number, place)
-    message = f"The server failed unexpectedly; its log has the details as incident {number}"
-    return Refusal(Code.INTERNAL, message)
+    _log.exception("incident %s at %s", number, place, extra={"fields": {"incident": number}})
+    return Incident(number)
 
 
 def database_away(fault: StoreFault) -> Refusal:

@@ -337,7 +337,7 @@ def _make_handler(
             perform(steps, services, context)
         except Refusal as refusal:
             context.method = method
-            note_call(services, context, refusal.code)
+            note_call(services, context, refusal)
             count_refusal(services.refused, method, refusal)
             services.answered(GRPC, refusal.code.http, time.perf_counter() - began)
             watch.end(refusal)

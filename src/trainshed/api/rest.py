@@ -27,7 +27,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from trainshed.api.audited import note_call, note_response
+from trainshed.api.audited import incident_response, note_call, note_response
 from trainshed.api.call import RawMethod
 from trainshed.api.chain import (
     ADMISSION,
@@ -36,7 +36,6 @@ from trainshed.api.chain import (
     ChainServices,
     RequestContext,
     RequestWatch,
-    incident,
     perform,
 )
 from trainshed.api.connections import CONNECTION
@@ -149,7 +148,7 @@ def _endpoint(row: RawMethod, services: ChainServices) -> Callable[[Request], Aw
         except ClientDisconnect:
             return Response(status_code=GONE_STATUS)
         except Exception:  # noqa: BLE001  # as in the chain: the caller gets an incident number
-            return refusal_response(incident(f"{row.verb} {row.path}"))
+            return incident_response(request, f"{row.verb} {row.path}")
 
     return endpoint
 
@@ -189,7 +188,7 @@ class GoogleRoutes:
         try:
             await self._read(context, scope, incoming)
         except Refusal as refusal:
-            note_call(self.services, context, refusal.code)
+            note_call(self.services, context, refusal)
             await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
             with watched(incoming, context):
@@ -215,7 +214,7 @@ def answer(services: ChainServices, context: RequestContext) -> Response:
     try:
         perform(CHAIN, services, context)
     except Refusal as refusal:
-        note_call(services, context, refusal.code)
+        note_call(services, context, refusal)
         count_refusal(services.refused, context.method, refusal)
         return refusal_response(refusal)
     note_call(services, context, None)

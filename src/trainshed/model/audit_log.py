@@ -21,7 +21,10 @@ class AuditEntry(NamedTuple):
     project: str
     """An id or number, as the caller wrote it; empty where the call names none."""
     status: str
-    """``OK``, or the canonical code of the refusal (``PERMISSION_DENIED``)."""
+    """``OK``, or the canonical code of the refusal (``PERMISSION_DENIED``).
+
+    After an unexpected error it ends with the number of the incident: ``INTERNAL 1a2b3c4d``.
+    """
 
     @property
     def is_of_stranger(self) -> bool:

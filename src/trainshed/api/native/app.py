@@ -12,7 +12,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from trainshed.api.chain import database_away, incident
+from trainshed.api.audited import incident_response
+from trainshed.api.chain import database_away
 from trainshed.api.documents import refusal_response
 from trainshed.api.native import models
 from trainshed.api.native.access import audit_router, bucket_token_router, credential_router
@@ -133,7 +134,7 @@ def _database_away(_: Request, fault: StoreFault) -> Response:
 
 async def _report_incident(request: Request, _: Exception) -> Response:
     """Answer as the chain does; async, so that the exception is the one being handled."""
-    return refusal_response(incident(f"{request.method} {request.url.path}"))
+    return incident_response(request, f"{request.method} {request.url.path}")
 
 
 def _refuse_malformed(_: Request, error: RequestValidationError) -> Response:
