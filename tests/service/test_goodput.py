@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.submitting import PROJECT
-from store.builders import SERVER, add, add_study, advance, go, new_trials
+from store.builders import SERVER, add, add_study, advance, go, new_trials, trial_job
 from trainshed.engines.several import Engines
 from trainshed.model import event_kinds as kinds
 from trainshed.model.attempt import AttemptKey
@@ -274,12 +274,22 @@ def test_a_job_that_never_ran_gets_no_event(store, accounting):
 
 def test_a_study_adds_up_its_trials(store, reader):
     record = add_study(store, project=PROJECT)
-    trials = advance(store, record.uid, new_trials=new_trials(1, 2))
+    trials = [
+        replace(new, job=trial_job(new.trial.number, spec=spec(), expanded=spec()))
+        for new in new_trials(1, 2)
+    ]
+    trials = advance(store, record.uid, new_trials=trials)
     assert reader.goodput(PROJECT, record.job.job_id).goodput is None
     for trial in trials:
         run(store, trial.job_uid, steps_last=from_begin)
     answer = reader.goodput(PROJECT, record.job.job_id)
     assert (answer.goodput, answer.attempts) == (1.0, [])
+    assert [(one.trial, one.goodput, one.at_most) for one in answer.trials] == [
+        (1, 1.0, None), (2, 1.0, None),
+    ]  # fmt: skip
+    assert sum(one.held for one in answer.trials) == pytest.approx(answer.seconds["held"])
+    costs = [one.cost["amount"] for one in answer.trials]
+    assert sum(costs) == pytest.approx(answer.cost["amount"])
     assert answer.message.startswith("Goodput 100.0 % of the time of 2 trials")
     assert answer.gpu_seconds["held"] == pytest.approx(2 * answer.seconds["held"])
 

@@ -28,6 +28,20 @@ class AttemptGoodput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrialGoodput:
+    """How a trial used the time in which it held its machines."""
+
+    trial: int
+    """The number of the trial."""
+    held: float
+    """The seconds for which it held its machines."""
+    goodput: float | None
+    at_most: float | None
+    cost: Mapping[str, Any] | None
+    """As that of the study."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobGoodput:
     """How a job used the time in which it held its machines; of a study, the sum of its trials."""
 
@@ -47,6 +61,8 @@ class JobGoodput:
     """The wall time, the waits, the held time, and the uses of the held time."""
     attempts: Sequence[AttemptGoodput]
     """Empty for a study."""
+    trials: Sequence[TrialGoodput]
+    """The newest trials of a study, at most 1,000; empty for other jobs."""
     gpu_seconds: Mapping[str, float]
     """As ``seconds``, each attempt multiplied with its GPUs."""
     energy_j: float | None

@@ -19,7 +19,7 @@ from trainshed.planning.goodput import (
 from trainshed.service.costs.gpu_measurements import GpuMeasurements
 from trainshed.service.costs.job_use import idle_ratio, read_job_use, sum_cost
 from trainshed.service.costs.prices import PriceSource
-from trainshed.service.goodput.answers import AttemptGoodput, JobGoodput
+from trainshed.service.goodput.answers import AttemptGoodput, JobGoodput, TrialGoodput
 from trainshed.service.goodput.facts import goodput_facts
 from trainshed.service.goodput.live_steps import STEPS_MAX, UsageSteps, live_steps
 from trainshed.service.goodput.words import goodput_sentence, study_sentence
@@ -46,21 +46,23 @@ class GoodputReader:
     def goodput(self, project: str, job_id: str) -> JobGoodput:
         """Return the goodput of a job until now, or until its end.  Raises Refusal."""
         record = self.stories.find(project, job_id)
-        records = [record]
-        if record.job.spec.is_study:
-            records = list(_list_trial_jobs(self.stories.store, record.uid))
-        return self._answer(record, records)
+        if not record.job.spec.is_study:
+            return self._answer(record, [record])
+        trials = dict(_list_trial_jobs(self.stories.store, record.uid))
+        return self._answer(record, list(trials.values()), list(trials))
 
-    def _answer(self, record: JobRecord, jobs: Sequence[JobRecord]) -> JobGoodput:
-        """Compose the answer; ``jobs`` are the job itself, or the trials of a study."""
+    def _answer(
+        self, record: JobRecord, jobs: Sequence[JobRecord], trials: Sequence[int] = ()
+    ) -> JobGoodput:
+        """Compose the answer; ``jobs`` are the job itself, or those of a study's ``trials``."""
         store = self.stories.store
         now_s = store.now().timestamp()
         read_steps = live_steps(store, self.engines, self.usage_steps)
         times = [goodput_facts(store, job, read_steps) for job in jobs]
         is_study = record.job.spec.is_study
         total, ratio = _sum_up(times, now_s, is_study=is_study)
-        pairs = zip(jobs, times, strict=True)
-        used = [row for job, job_times in pairs for row in self._use(job, job_times)]
+        uses = [self._use(job, job_times) for job, job_times in zip(jobs, times, strict=True)]
+        used = [row for use in uses for row in use]
         cost = sum_cost(used)
         return JobGoodput(
             job=record.job.job_id,
@@ -72,6 +74,10 @@ class GoodputReader:
             program=_program_goodput(store, record.uid),
             seconds=total.seconds,
             attempts=[] if is_study else _list_attempts(times[0], now_s),
+            trials=[
+                _trial_goodput(number, job_goodput(one, now_s), use)
+                for number, one, use in zip(trials, times, uses, strict=False)
+            ],
             gpu_seconds=add_goodputs(gpu_seconds(one, now_s) for one in times).seconds,
             energy_j=_sum_energy(used),
             cost=None if cost is None else cost.document,
@@ -103,12 +109,24 @@ def _sum_up(times: Sequence[JobTimes], now_s: float, *, is_study: bool) -> tuple
     return total, study_goodput(times, now_s) if is_study else total
 
 
-def _list_trial_jobs(store: Store, uid: int) -> Iterator[JobRecord]:
+def _list_trial_jobs(store: Store, uid: int) -> Iterator[tuple[int, JobRecord]]:
+    """Yield the numbers of a study's newest trials, and their jobs."""
     results = store.trial_results(uid)
     for result in results[-TRIALS_MAX:]:
         record = store.job_by_uid(result.job_uid)
         if record is not None:
-            yield record
+            yield result.trial.number, record
+
+
+def _trial_goodput(number: int, own: Goodput, use: Iterable[UsageRow]) -> TrialGoodput:
+    cost = sum_cost(use)
+    return TrialGoodput(
+        trial=number,
+        held=own.held_s,
+        goodput=own.ratio,
+        at_most=own.at_most,
+        cost=None if cost is None else cost.document,
+    )
 
 
 def _list_attempts(job: JobTimes, now_s: float) -> Sequence[AttemptGoodput]:
