@@ -181,6 +181,7 @@ export type JobGoodput = {
   program: number | null;
   seconds: Record<string, number>;
   attempts: Array<AttemptGoodput>;
+  trials: Array<TrialGoodput>;
   gpu_seconds: Record<string, number>;
   energy_j: number | null;
   cost: Record<string, unknown> | null;
@@ -576,6 +577,14 @@ export type TrialCounts = {
   succeeded: number;
   infeasible: number;
   stoppedEarly: number;
+};
+
+export type TrialGoodput = {
+  trial: number;
+  held: number;
+  goodput: number | null;
+  at_most: number | null;
+  cost: Record<string, unknown> | null;
 };
 
 export type TrialState = "REQUESTED" | "ACTIVE" | "STOPPING" | "SUCCEEDED" | "INFEASIBLE";

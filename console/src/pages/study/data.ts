@@ -3,12 +3,13 @@
 import { useSignal, type Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
+import { isEnded } from "../../core/queue";
 import { jobResource } from "../../core/route";
 import { ApiError, callApi } from "../../net/api";
 import { recoveries } from "../../net/connection";
 import { subscribe } from "../../net/stream";
-import type { Importances, MetricCurves, StudyDescription, Trials, TrialSummary } from "../../net/types";
-import { useResource, type Resource } from "../../ui/resource";
+import type { Importances, JobGoodput, MetricCurves, StudyDescription, TrialGoodput, Trials, TrialSummary } from "../../net/types";
+import { useRefreshed, useResource, type Resource } from "../../ui/resource";
 
 const PAGE = 5000;
 /** Changes are read at most this often; of a large study less often, by the time that a read takes. */
@@ -148,4 +149,25 @@ function useFresh<T>(key: string, changes: number, read: (signal: AbortSignal) =
     if (changes !== first.current) resource.reload();
   }, [changes]);
   return resource;
+}
+
+const GOODPUT_MS = 60000;
+/** The server needs some milliseconds a trial: the goodput of a study with more trials is read when a user wants it. */
+export const GOODPUT_TRIALS_MAX = 100;
+
+/** How a study used its machines, and each of its newest trials by number. */
+export interface StudyGoodput {
+  study: JobGoodput;
+  trials: ReadonlyMap<number, TrialGoodput>;
+}
+
+/** Read the goodput of a study, again every minute until it has ended; null before `isDue` and without an answer. */
+export function useGoodput(name: StudyName, state: string, isDue: boolean): StudyGoodput | null {
+  const everyMs = isDue && !isEnded({ state }) ? GOODPUT_MS : 0;
+  const goodput = useRefreshed(`goodput ${pathOf(name)} ${state} ${isDue}`, everyMs, async (signal): Promise<StudyGoodput | null> => {
+    if (!isDue) return null;
+    const study = await callApi<JobGoodput>("GET", `${pathOf(name)}/goodput`, { signal });
+    return { study, trials: new Map(study.trials.map((trial) => [trial.trial, trial])) };
+  });
+  return goodput.value.value;
 }

@@ -2,12 +2,15 @@
 
 import { formatCount, formatNumber, formatPlural } from "../../core/format";
 import { showHidden } from "../../core/hidden";
+import { sharesOf, usesOf } from "../../core/observed";
 import { jobPath } from "../../core/route";
 import { setQuery } from "../../core/router";
 import { describeRule } from "../../core/study";
-import type { StudyDescription, TrialSummary } from "../../net/types";
+import { nameJobs } from "../../net/job_names";
+import type { JobGoodput, StudyDescription, TrialSummary } from "../../net/types";
 import { sentence } from "../../ui/notice";
 import { StateMark } from "../../ui/state";
+import { TimeBar } from "../../ui/time_bar";
 import type { StudyName } from "./data";
 import { chooseTrial, PERCENTS, type StudyView } from "./view";
 
@@ -33,9 +36,21 @@ export function Head({ study, trials, name }: { study: StudyDescription; trials:
         <a href={jobPath(name.project, name.job)}>job page</a>
       </div>
       <p>{parts.join(" · ")} · at most {study.trialCountParallel} at once · {ALGORITHMS[study.algorithm]}{study.stopping ? ` · early stops by the ${describeRule(study.stopping)}` : ""}</p>
-      {study.message && study.state !== "SUCCEEDED" && <p class="hint">{sentence(study.message)}</p>}
+      {study.message && study.state !== "SUCCEEDED" && <p class="hint">{sentence(nameJobs(study.message))}</p>}
       <Leaders study={study} trials={trials} />
     </>
+  );
+}
+
+/** The goodput and the cost of all trials, and where their time went. */
+export function StudyTime({ goodput, name }: { goodput: JobGoodput; name: StudyName }) {
+  const shares = sharesOf(usesOf(goodput, goodput.seconds));
+  if (shares.length === 0) return null;
+  return (
+    <section aria-label="Goodput">
+      <p>{sentence(goodput.message)} <a href={`${jobPath(name.project, name.job)}?tab=goodput`}>Where the time went</a></p>
+      <TimeBar shares={shares} label="Time with machines" />
+    </section>
   );
 }
 

@@ -10,8 +10,8 @@ import { isInRanges, readRanges, writeRanges, type Ranges } from "../../core/stu
 import { lazy } from "../../ui/lazy";
 import { ErrorNotice } from "../../ui/notice";
 import { Curves } from "./curves";
-import { useStudy, type StudyData, type StudyName } from "./data";
-import { Controls, Head } from "./head";
+import { GOODPUT_TRIALS_MAX, useGoodput, useStudy, type StudyData, type StudyGoodput, type StudyName } from "./data";
+import { Controls, Head, StudyTime } from "./head";
 import { History } from "./history";
 import { ImportanceBars } from "./importances";
 import { TrialDetail } from "./trial";
@@ -31,13 +31,18 @@ export default function StudyPage({ route }: { route: Route }) {
   }, [study?.displayName]);
   const words = ["metric", "best", "log", "trial"].map((word) => query.get(word) ?? "").join(" ");
   const view = useMemo(() => (study ? viewOf(study, data.trials.value, query) : null), [study, data.trials.value, words]);
+  const isWanted = useSignal(false);
+  const isLarge = data.trials.value.length > GOODPUT_TRIALS_MAX;
+  const goodput = useGoodput(name, study?.state ?? "", study !== null && !data.loading.value && (isWanted.value || !isLarge));
   const error = data.study.error.value ?? data.error.value;
   return (
     <main id="main" tabIndex={-1} class="study">
       {error && <ErrorNotice error={error} retry={data.study.reload} />}
       {!study && !error && <p class="loading" role="status">Loading…</p>}
       {study && <Head study={study} trials={data.trials.value} name={name} />}
-      {view && <Charts view={view} name={name} data={data} query={query} />}
+      {goodput && <StudyTime goodput={goodput.study} name={name} />}
+      {!goodput && isLarge && <p><button type="button" disabled={isWanted.value} onClick={() => (isWanted.value = true)}>{isWanted.value ? "Reading…" : "Goodput and cost of the trials"}</button></p>}
+      {view && <Charts view={view} name={name} data={data} goodput={goodput} query={query} />}
     </main>
   );
 }
@@ -46,10 +51,11 @@ interface ChartsProps {
   view: StudyView;
   name: StudyName;
   data: StudyData;
+  goodput: StudyGoodput | null;
   query: URLSearchParams;
 }
 
-function Charts({ view, name, data, query }: ChartsProps) {
+function Charts({ view, name, data, goodput, query }: ChartsProps) {
   const ranges = useSignal<Ranges>(readRanges(query.getAll("range")));
   useEffect(() => {
     const timer = setTimeout(() => setQuery({ range: writeRanges(ranges.value) }), 400);
@@ -63,14 +69,14 @@ function Charts({ view, name, data, query }: ChartsProps) {
   return (
     <>
       <Controls view={view} />
-      {chosen && <TrialDetail name={name} trial={chosen} isLeader={view.study.leaders.includes(chosen.number)} />}
+      {chosen && <TrialDetail name={name} trial={chosen} isLeader={view.study.leaders.includes(chosen.number)} goodput={goodput?.trials.get(chosen.number)} />}
       <div class="figures">
         <History view={view} />
         <ImportanceBars view={view} name={name} changes={changes} />
         <Parallel view={view} ranges={ranges.value} onRanges={(next) => (ranges.value = next)} />
         <Curves view={view} name={name} changes={changes} />
         <Scatter view={view} />
-        <TrialsTable view={view} name={name} trials={inRanges} />
+        <TrialsTable view={view} name={name} trials={inRanges} goodput={goodput} />
       </div>
     </>
   );

@@ -1,18 +1,26 @@
 /** One chosen trial: its result, why it ended, its job and log, its arguments. */
 
-import { formatNumber, formatSpan } from "../../core/format";
+import { formatDuration, formatNumber, formatSpan } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { now } from "../../core/clock";
+import { formatCost, formatGoodput, readCost } from "../../core/observed";
 import { jobPath } from "../../core/route";
 import { describeRule, listArguments } from "../../core/study";
-import type { TrialSummary } from "../../net/types";
+import type { TrialGoodput, TrialSummary } from "../../net/types";
 import { CopyButton } from "../../ui/copy";
 import { sentence } from "../../ui/notice";
 import { StateMark } from "../../ui/state";
 import type { StudyName } from "./data";
 import { chooseTrial } from "./view";
 
-export function TrialDetail({ name, trial, isLeader }: { name: StudyName; trial: TrialSummary; isLeader: boolean }) {
+interface TrialDetailProps {
+  name: StudyName;
+  trial: TrialSummary;
+  isLeader: boolean;
+  goodput: TrialGoodput | undefined;
+}
+
+export function TrialDetail({ name, trial, isLeader, goodput }: TrialDetailProps) {
   const stop = trial.earlyStop;
   const words = listArguments(trial);
   return (
@@ -24,10 +32,11 @@ export function TrialDetail({ name, trial, isLeader }: { name: StudyName; trial:
         <a href={`${jobPath(name.project, trial.job)}?tab=environment`}>environment</a>
         <button type="button" class="plain" aria-label="Close" onClick={() => chooseTrial(null)}>✕</button>
       </header>
-      <p>
+      <p class="wide">
         {Object.entries(trial.metrics).map(([id, value]) => `${showHidden(id)} ${formatNumber(value, 6)}`).join(", ") || "No value yet"}
         {trial.step ? ` at step ${trial.step}` : ""}
         {trial.startTime ? `; ran ${formatSpan(trial.startTime, trial.endTime, trial.endTime ? 0 : now.value)}` : ""}
+        {goodput && goodput.held > 0 && `; goodput ${formatGoodput(goodput)} of ${formatDuration(goodput.held)} with machines; cost ${formatCost(readCost(goodput.cost))}`}
       </p>
       {trial.infeasibleReason && <p class="refusal">{sentence(trial.infeasibleReason)}</p>}
       {stop && (

@@ -6,13 +6,14 @@ import { useMemo } from "preact/hooks";
 import { formatNumber, formatPlural } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { writeCsv } from "../../core/csv";
+import { formatGoodput, formatShortCost, readCost, type JobCost } from "../../core/observed";
 import { describeWhy, listArguments } from "../../core/study";
-import type { TrialSummary } from "../../net/types";
+import type { TrialGoodput, TrialSummary } from "../../net/types";
 import { copyText } from "../../ui/clipboard";
 import { saveText } from "../../ui/save";
 import { StateMark } from "../../ui/state";
 import { VirtualTable, type Column, type Sort } from "../../ui/virtual_table";
-import type { StudyName } from "./data";
+import type { StudyGoodput, StudyName } from "./data";
 import { TrialLink } from "./trial";
 import { chooseTrial, type StudyView } from "./view";
 
@@ -34,7 +35,7 @@ function valueColumn(id: string, title: string, value: TrialColumn["value"], isN
 }
 
 /** Return the columns of a study; parameters and metrics of one name stay apart by the ids. */
-function columnsOf(view: StudyView, name: StudyName): TrialColumn[] {
+function columnsOf(view: StudyView, name: StudyName, goodput: StudyGoodput | null): TrialColumn[] {
   const parameters = [...new Set([...view.study.parameters.map(({ id }) => id), ...view.trials.slice(-100).flatMap((trial) => Object.keys(trial.parameters))])];
   const categories = new Set(view.study.parameters.filter(({ kind }) => kind === "CATEGORICAL").map(({ id }) => id));
   return [
@@ -43,9 +44,23 @@ function columnsOf(view: StudyView, name: StudyName): TrialColumn[] {
     ...view.study.metrics.map(({ id }) => valueColumn(`metrics.${id}`, id, (trial) => trial.metrics[id] ?? null)),
     { ...valueColumn("step", "step", (trial) => trial.step ?? null), width: "5rem" },
     ...parameters.map((id) => valueColumn(`parameters.${id}`, id, (trial) => trial.parameters[id] ?? null, !categories.has(id))),
-    { ...valueColumn("seconds", "seconds", secondsOf), width: "6rem" },
-    { id: "why", title: "Why", width: "minmax(14rem, 2fr)", value: describeWhy, cell: (trial) => <span title={trial.earlyStop?.reason ?? describeWhy(trial)}>{describeWhy(trial)}</span> },
+    { ...valueColumn("seconds", "seconds", secondsOf), width: "5rem" },
+    ...(goodput ? timeColumns(goodput) : []),
     { id: "links", title: "Log", width: "8rem", value: () => null, cell: (trial, isActive) => <><TrialLink name={name} trial={trial} tabIndex={isActive ? 0 : -1} /> <button type="button" class="link" tabIndex={isActive ? 0 : -1} onClick={() => void copyText(listArguments(trial), "arguments")}>arguments</button></> },
+    { id: "why", title: "Why", width: "minmax(14rem, 2fr)", value: describeWhy, cell: (trial) => <span title={trial.earlyStop?.reason ?? describeWhy(trial)}>{describeWhy(trial)}</span> },
+  ];
+}
+
+/** Return the columns of goodput and cost; the oldest of more than 1,000 trials have neither. */
+function timeColumns({ trials }: StudyGoodput): TrialColumn[] {
+  const of = ({ number }: TrialSummary): TrialGoodput | undefined => trials.get(number);
+  const costOf = (trial: TrialSummary): JobCost | null => readCost(of(trial)?.cost);
+  return [
+    {
+      ...valueColumn("goodput", "goodput", (trial) => of(trial)?.goodput ?? of(trial)?.at_most ?? null), width: "6rem",
+      cell: (trial) => formatGoodput(of(trial) ?? { goodput: null, at_most: null }).replace("at most", "≤"),
+    },
+    { ...valueColumn("cost", "cost", (trial) => costOf(trial)?.amount ?? null), width: "6.5rem", cell: (trial) => formatShortCost(costOf(trial)) },
   ];
 }
 
@@ -72,11 +87,13 @@ interface TableProps {
   name: StudyName;
   /** The trials to show: all, or those in the chosen ranges. */
   trials: readonly TrialSummary[];
+  /** Null before it was read. */
+  goodput: StudyGoodput | null;
 }
 
-export function TrialsTable({ view, name, trials }: TableProps) {
+export function TrialsTable({ view, name, trials, goodput }: TableProps) {
   const sort = useSignal<Sort>({ column: "number", descending: true });
-  const columns = useMemo(() => columnsOf(view, name), [view.study, view.trials.length, name.job]);
+  const columns = useMemo(() => columnsOf(view, name, goodput), [view.study, view.trials.length, name.job, goodput]);
   const { column, descending } = sort.value;
   const rows = useMemo(() => sortTrials(trials, columns.find(({ id }) => id === column), descending), [trials, columns, column, descending]);
   const leaders = new Set(view.study.leaders);
