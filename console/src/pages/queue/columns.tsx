@@ -69,6 +69,8 @@ function Progress({ row }: { row: ProgressRow | undefined }) {
   );
 }
 
+const costOf = (row: JobRow, orders: RowOrders): JobCost | null => readCost(orders.progress.get(row.name)?.cost);
+
 function Cost({ cost }: { cost: JobCost | null }) {
   return cost ? <span title={`${formatCost(cost)} so far; ${describePrices(cost)}`}>{formatShortCost(cost)}</span> : <span class="hint">–</span>;
 }
@@ -118,12 +120,12 @@ export function wideColumns(orders: RowOrders, hasProjects: boolean): Column<Job
     ...project,
     { id: "kind", title: "Kind", width: "4.8rem", isSortable: true, cell: (row) => KIND_NAMES[row.kind] ?? row.kind },
     { id: "state", title: "State", width: "minmax(7rem, 0.8fr)", isSortable: true, cell: (row) => <State row={row} /> },
-    { id: "why", title: "Why, how far, where", width: "minmax(15rem, 2.4fr)", isSortable: true, cell: (row, isActive) => <Why row={row} isActive={isActive} orders={orders} /> },
-    { id: "cost", title: "Cost so far", width: "6rem", isSortable: true, isNumber: true, cell: (row) => <Cost cost={readCost(orders.progress.get(row.name)?.cost)} /> },
+    { id: "why", title: "Why, how far, where", width: "minmax(14rem, 2.2fr)", isSortable: true, cell: (row, isActive) => <Why row={row} isActive={isActive} orders={orders} /> },
+    { id: "cost", title: "Cost so far", width: "6rem", isSortable: true, isNumber: true, cell: (row) => <Cost cost={costOf(row, orders)} /> },
     { id: "gpus", title: "GPUs", width: "minmax(4.5rem, 0.4fr)", isSortable: true, isNumber: true, cell: (row) => formatAccelerators(row.gpus) || "–" },
     { id: "replicas", title: "Replicas", width: "4.6rem", isSortable: true, isNumber: true, cell: (row) => formatCount(row.replicas) },
-    { id: "time", title: "Time", width: "4.6rem", isSortable: true, isNumber: true, cell: (row) => <Span start={spanStart(row)} end={row.endTime} /> },
-    { id: "creator", title: "By", width: "minmax(3.5rem, 0.5fr)", isSortable: true, cell: (row) => showHidden(row.creator) },
+    { id: "time", title: "Time", width: "6.2rem", isSortable: true, isNumber: true, cell: (row) => <Span start={spanStart(row)} end={row.endTime} /> },
+    { id: "creator", title: "By", width: "minmax(4rem, 0.6fr)", isSortable: true, cell: (row) => <span title={showHidden(row.creator)}>{showHidden(row.creator)}</span> },
     moreColumn(orders),
   ];
 }
@@ -137,11 +139,11 @@ export function narrowColumns(orders: RowOrders): Column<JobRow>[] {
       cell: (row, isActive) => (
         <>
           <div class="cell-line"><Name row={row} isActive={isActive} /></div>
-          <div class="cell-line"><State row={row} /> <Why row={row} isActive={isActive} orders={orders} /></div>
+          <div class="cell-line"><State row={row} /> <Why row={row} isActive={isActive} orders={orders} />{costOf(row, orders) && <> · <Cost cost={costOf(row, orders)} /></>}</div>
         </>
       ),
     },
-    { id: "time", title: "Time", width: "4.8rem", isSortable: true, isNumber: true, cell: (row) => <Span start={spanStart(row)} end={row.endTime} /> },
+    { id: "time", title: "Time", width: "6.2rem", isSortable: true, isNumber: true, cell: (row) => <Span start={spanStart(row)} end={row.endTime} /> },
     moreColumn(orders),
   ];
 }

@@ -76,7 +76,7 @@ function Answer({ answer, by }: { answer: UsageReport; by: Grouping }) {
           <p class="hint legend">{fleet.map(({ id, title, meaning, seconds, share }) => <span key={id}><span class={`bucket-sign b-${id}`} aria-hidden="true" /> {title}, {meaning}: {formatHours(seconds)} GPU hours, {formatShare(share)}</span>)}</p>
         </section>
       )}
-      <h2>GPU time of jobs {GROUPINGS.find(([word]) => word === by)?.[1]}</h2>
+      <h2>GPU time {GROUPINGS.find(([word]) => word === by)?.[1]}</h2>
       {shares.length > 0 && <p class="hint legend">{shares.map(({ id, title, meaning, share }) => <span key={id}><span class={`bucket-sign b-${id}`} aria-hidden="true" /> {title} {formatShare(share)}: {meaning}</span>)}</p>}
       {answer.rows.length === 0 ? <p>No job held a machine in this period.</p> : <Rows rows={answer.rows} by={by} />}
       {answer.left_out > 0 && <p class="hint">{formatPlural(answer.left_out, "row")} with less GPU time are not listed; the sums include them.</p>}
@@ -108,13 +108,13 @@ const TITLES: Readonly<Record<Grouping, string>> = { project: "Project", user: "
 
 function columnsOf(by: Grouping): Column<MachineUse>[] {
   return [
-    { id: "key", title: TITLES[by], width: "minmax(8rem, 1.5fr)", isSortable: true, cell: (row) => <Key row={row} by={by} /> },
+    { id: "key", title: TITLES[by], width: by === "job" ? "minmax(15rem, 1.5fr)" : "minmax(8rem, 1.5fr)", isSortable: true, cell: (row) => <Key row={row} by={by} /> },
     by === "job"
       ? { id: "user", title: "By", width: "minmax(4.5rem, 0.7fr)", isSortable: true, cell: (row) => <span title={showHidden(row.user)}>{showHidden(row.user) || "–"}</span> }
       : { id: "jobs", title: "Jobs", width: "4.5rem", isNumber: true, isSortable: true, cell: (row) => formatCount(row.jobs) },
     { id: "gpus", title: "GPU hours", width: "6.5rem", isNumber: true, isSortable: true, cell: (row) => formatHours(sumOf(row.gpu_seconds)) },
-    { id: "bar", title: "Use of the GPU hours", width: "minmax(12rem, 3fr)", cell: (row) => <TimeBar shares={sharesOf(row.gpu_seconds)} label={row.key} /> },
-    { id: "idle", title: "Held and idle", width: "10rem", isNumber: true, isSortable: true, cell: (row) => [`${formatHours(row.gpu_seconds.idle ?? 0)} h`, formatIdleCost(row)].filter(Boolean).join(" · ") },
+    { id: "bar", title: "Use of the GPU hours", width: "minmax(10rem, 3fr)", cell: (row) => <TimeBar shares={sharesOf(row.gpu_seconds)} label={row.key} /> },
+    { id: "idle", title: "Held and idle", width: "9.5rem", isNumber: true, isSortable: true, cell: (row) => [`${formatHours(row.gpu_seconds.idle ?? 0)} h`, formatIdleCost(row)].filter(Boolean).join(" · ") },
     { id: "vcpus", title: "vCPU hours", width: "6.5rem", isNumber: true, isSortable: true, cell: (row) => formatHours(sumOf(row.vcpu_seconds)) },
     { id: "energy", title: "Energy", width: "6rem", isNumber: true, isSortable: true, cell: (row) => formatEnergy(row.energy_j) },
     { id: "cost", title: "Cost", width: "8.5rem", isNumber: true, isSortable: true, cell: (row) => <Cost row={row} /> },
