@@ -6,8 +6,16 @@ import logging
 
 import pytest
 
-from trainshed.observability.log_fields import FIELDS, log_fields, reset_log_fields, set_log_fields
+from trainshed.model.attempt import AttemptKey
+from trainshed.observability.log_fields import (
+    FIELDS,
+    log_fields,
+    reset_log_fields,
+    set_log_fields,
+    set_traced_installation,
+)
 from trainshed.observability.logs import JsonFormatter
+from trainshed.observability.spans import attempt_parent
 
 EVIL = "\x1b[2J\u202e\ud800\n{"
 
@@ -67,6 +75,26 @@ def test_fields_are_computed_only_for_a_record(log):
     reset_log_fields(token)
     log.info("later")
     assert "caller" not in log.read()[-1]
+
+
+def test_a_record_that_names_an_attempt_has_its_job_and_its_trace(log):
+    key = AttemptKey(7, 2)
+    log.info("cannot observe the attempt %s", key)
+    set_traced_installation(5)
+    try:
+        log.info("cannot observe the attempt %s", key)
+        log.info("answered", extra={"fields": {"uid": 7, "attempt": 2, "trace_id": "of a request"}})
+        log.info("a job without an attempt", extra={"fields": {"uid": 7}})
+    finally:
+        set_traced_installation(None)
+    without, traced, request, job = log.read()
+    assert (without["uid"], without["attempt"]) == (7, 2)
+    assert "trace_id" not in without
+    parent = attempt_parent(5, 7, 2)
+    ids = (f"{parent.trace_id:032x}", f"{parent.span_id:016x}")
+    assert (traced["trace_id"], traced["span_id"]) == ids
+    assert request["trace_id"] == "of a request"
+    assert "span_id" not in request.keys() | job.keys()
 
 
 def test_an_exception_is_an_object(log):

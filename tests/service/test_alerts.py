@@ -1,5 +1,6 @@
 """Alerts for users without Prometheus: when each begins, what it says, and who sees it."""
 
+import json
 import logging
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from trainshed.service.alerts.rules import (
     QueueState,
     list_alerts,
 )
+from trainshed.observability.logs import JsonFormatter
 from trainshed.store.opening import open_store
 from trainshed.store.records.steps import NewEvent
 
@@ -160,3 +162,17 @@ def test_the_log_says_once_that_an_alert_began_and_once_that_it_is_over(store, c
         "alert NODE_LOST",
         "alert NODE_LOST of n1 is over",
     ]
+
+
+def test_a_json_log_has_the_job_the_replica_and_the_node_of_an_alert(store, caplog):
+    record = add(store)
+    place(store, record.uid)
+    store.add_event(record.uid, NewEvent(kind="HUNG", message="", data={"task_name": "t"}))
+    make_alerts(store, at_s=1000.0).look()
+    documents = [json.loads(JsonFormatter().format(logged)) for logged in caplog.records]
+    lost, hung = (
+        next(one for one in documents if kind in one["message"]) for kind in ("LOST", "HUNG")
+    )
+    assert lost["node"] == "n1"
+    job = record.job
+    assert (hung["project"], hung["job"], hung["task"]) == (job.project, job.job_id, "t")

@@ -14,6 +14,7 @@ from trainshed.api.request_records import log_request, trace_requests
 from trainshed.config import Settings
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.texts import install_command
+from trainshed.observability.log_fields import set_traced_installation
 from trainshed.observability.logs import ServerLogFormat
 from trainshed.observability.spans import attempt_parent
 from trainshed.store.opening import Store
@@ -45,12 +46,14 @@ class Traces:
 
             # a server that is killed before it leads must leave out nothing after its start
             self.store.trace_mark()
+            set_traced_installation(self.store.installation_number())
             self.exporter.start(JobTraces(self.store, leads))
 
     def stop(self) -> None:
         """Send what waits, for at most a few seconds."""
         if self.exporter is not None:
             self.exporter.stop()
+            set_traced_installation(None)
 
     def parent_of(self, key: AttemptKey) -> str:
         """Return the ``traceparent`` for the programs of an attempt; empty without traces."""

@@ -145,9 +145,10 @@ def fields_of(key: AttemptKey, record: JobRecord | None = None) -> Mapping[str, 
     """Return the fields of log records that are written while an attempt is worked on."""
     if record is None:
         return {"uid": key.uid, "attempt": key.attempt}
-    job = record.job
+    job, trial = record.job, record.job.spec.trial
     named = {"project": job.project, "job": job.job_id}
-    return {"uid": key.uid, "attempt": key.attempt, **named}
+    of_study = {"study": trial.study_job_id, "trial": trial.trial_id} if trial else {}
+    return {"uid": key.uid, "attempt": key.attempt, **named, **of_study}
 
 
 def log_with_story(store: Store, uid: int, action: str) -> None:

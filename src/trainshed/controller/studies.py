@@ -18,6 +18,7 @@ from trainshed.model.attempt import AttemptKey, Report
 from trainshed.model.status import JobError, JobState
 from trainshed.model.study import StudySpec
 from trainshed.model.trials import Measurement, TrialRecord, TrialState
+from trainshed.observability.log_fields import log_fields
 from trainshed.store.base import StoreFault
 from trainshed.store.decisions import CANCELLED, ending_step
 from trainshed.store.opening import Store
@@ -88,7 +89,9 @@ class Reports:
         try:
             new, mark, search_note = self._read(stored)
         except OSError as error:
-            _LOG.warning("cannot read the reports of job %d: %s", stored.job_uid, error)
+            fields = {"uid": stored.job_uid, "trial": number}
+            text = "cannot read the reports of job %d: %s"
+            _LOG.warning(text, stored.job_uid, error, extra={"fields": fields})
             trial = self._with_measurements(uid, study, stored.trial, stored.reports)
             return Collected(stored=stored, trial=trial, reports=stored.reports, was_read=False)
         reports = (*stored.reports, *new)
@@ -198,7 +201,8 @@ class Studies:
         record = self._store.job_by_uid(study.uid)
         if record is None or record.version != study.version or record.job.spec.study is None:
             return False
-        collected = self._reports.collect(study.uid, record.job.spec.study)
+        with log_fields(project=record.job.project, study=record.job.job_id):
+            collected = self._reports.collect(study.uid, record.job.spec.study)
         view = self._view_study(record, collected)
         state = record.job.status.state
         snapshots = [_snapshot(entry) for entry in collected]

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from trainshed.model.visible import visible, visible_line
-from trainshed.observability.log_fields import FIELDS, current_fields
+from trainshed.observability.log_fields import FIELDS, fields_of_record
 
 #: The logger of answered requests; only a JSON log has their records.
 REQUESTS: Final = "trainshed.requests"
@@ -58,7 +58,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        fields = {**current_fields(), **getattr(record, "fields", {})}
+        fields = fields_of_record(record.args, getattr(record, "fields", {}))
         document |= {name: fields[name] for name in FIELDS if fields.get(name) not in (None, "")}
         if record.exc_info and record.exc_info[1] is not None:
             document["error"] = _describe_error(record.exc_info[1])

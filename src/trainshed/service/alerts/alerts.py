@@ -11,6 +11,7 @@ from typing import Final
 
 from trainshed.model.event_kinds import HUNG, RECOVERED
 from trainshed.model.explanation import Reason
+from trainshed.model.resource_names import ResourceName
 from trainshed.model.resources import shown_name
 from trainshed.service.alerts.rules import (
     Alert,
@@ -108,7 +109,10 @@ class Alerts:
         current = {(alert.kind, alert.subject): alert for alert in alerts}
         for key, alert in current.items():
             if key not in self._began_s:
-                _LOG.warning("alert %s: %s", alert.kind.value, alert.message)
+                fields = _log_fields(alert)
+                _LOG.warning(
+                    "alert %s: %s", alert.kind.value, alert.message, extra={"fields": fields}
+                )
                 self._began_s[key] = alert.since_s
         for key in self._began_s.keys() - current.keys():
             _LOG.info("alert %s of %s is over", key[0].value, key[1])
@@ -185,6 +189,12 @@ class Alerts:
             with suppress(OSError):
                 disk = os.statvfs(folder)
                 yield what, (disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize)
+
+
+def _log_fields(alert: Alert) -> Mapping[str, object]:
+    """Return what an alert is about, as fields of a record of a JSON log."""
+    job = ResourceName.parse(alert.job).id if alert.job else ""
+    return {"project": alert.project, "job": job, "node": alert.node, "task": alert.task}
 
 
 def _name(row: NodeRow, *, several: bool) -> str:

@@ -98,6 +98,9 @@ class Alert:
     project: str | None = None
     """The project of the job; None: no job is concerned."""
     job: str | None = None
+    node: str = ""
+    task: str = ""
+    """The replica that is concerned."""
     page: str = "/console/"
     """The page of the console that shows it."""
 
@@ -134,6 +137,7 @@ def _list_lost_nodes(facts: AlertFacts) -> Iterator[Alert]:
             yield Alert(
                 kind=AlertKind.NODE_LOST,
                 subject=node,
+                node=node,
                 message=f"no engine has reported {node} for {age}: check that its machine, its "
                 "engine and its server run (trainshed doctor)",
                 since_s=seen_s,
@@ -164,6 +168,7 @@ def _list_idle_gpus(facts: AlertFacts) -> Iterator[Alert]:
                 f"{format_duration(held.idle_s)}: ask its owner, or cancel it (trainshed jobs "
                 f"cancel {held.job})",
                 since_s=facts.now_s - held.idle_s,
+                node=held.node,
                 project=held.project,
                 job=held.job,
                 page="/console/nodes",
@@ -181,6 +186,7 @@ def _list_hung(facts: AlertFacts) -> Iterator[Alert]:
                 f"its hang was reported {age} ago: read the stacks of its threads (trainshed jobs "
                 "events JOB)",
                 since_s=replica.since_s,
+                task=replica.task_name,
                 project=replica.project,
                 job=replica.job,
             )
