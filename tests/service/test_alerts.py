@@ -13,6 +13,7 @@ from trainshed.engines.capabilities import GpuNow
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.gpus import GpuState, NodeGpu
 from trainshed.model.resources import Node
+from trainshed.observability.logs import JsonFormatter
 from trainshed.service.alerts.alerts import Alerts
 from trainshed.service.alerts.rules import (
     AlertFacts,
@@ -22,7 +23,6 @@ from trainshed.service.alerts.rules import (
     QueueState,
     list_alerts,
 )
-from trainshed.observability.logs import JsonFormatter
 from trainshed.store.opening import open_store
 from trainshed.store.records.steps import NewEvent
 
