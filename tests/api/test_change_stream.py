@@ -38,13 +38,16 @@ def store(tmp_path):
 
 @contextmanager
 def serving_changes(store, folder):
+    counted = []
     native = build_native(
         store=store,
         stories=Stories(store),
         numbered_logs=NumberedLogs(store, JobLog(folder / "jobs")),
         nodes=NodeService(store=store),
+        count_console_stream=counted.append,
     )
     with client(application([], native=native_routes(stream_router(native)))) as opened:
+        opened.counted = counted
         yield opened
 
 
@@ -84,6 +87,7 @@ def refusal(edge, *topics, caller="demo"):
 
 def test_a_queue_is_told_of_new_changed_explained_and_ended_jobs(edge, store):
     with streaming(edge, "queue:demo") as events:
+        assert edge.counted == [1]
         job = add(store, project="demo", display_name="mine")
         name, change = next(events)
         assert (name, change["topic"]) == ("queue", "queue:demo")
@@ -99,6 +103,10 @@ def test_a_queue_is_told_of_new_changed_explained_and_ended_jobs(edge, store):
         assert "endTime" in change["jobs"][0]
         assert change["counts"] == {}
         assert change["gone"] == []
+    late_s = time.monotonic() + WAIT_S_MAX
+    while edge.counted != [1, -1] and time.monotonic() < late_s:
+        time.sleep(0.01)
+    assert edge.counted == [1, -1]
 
 
 def test_a_stream_has_jobs_of_the_callers_projects_only(edge, store):

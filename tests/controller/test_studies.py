@@ -30,6 +30,8 @@ from trainshed.model.study import (
     Selection,
 )
 from trainshed.model.trials import TrialState
+from trainshed.service.telemetry.counters import Counters
+from trainshed.service.telemetry.families import SUGGEST_SECONDS
 from trainshed.testing.fake_engine import Script
 
 
@@ -48,10 +50,11 @@ def make_world(tmp_path):
 
 
 def test_a_study_runs_its_trials_and_succeeds(make_world):
-    world = make_world()
+    world, counters = make_world(), Counters()
     uid = world.tune(study())
     assert world.state(uid) is JobState.PREPARING
-    assert run_to_end(world, world.controller(), uid) == [SUCCEEDED]
+    assert run_to_end(world, world.controller(listener=counters), uid) == [SUCCEEDED]
+    assert 1 <= dict(counters.read())[SUGGEST_SECONDS][()].number <= 6
     views = world.trials(uid)
     assert [view.trial.number for view in views] == [1, 2, 3, 4, 5, 6]
     assert {view.trial.state for view in views} == {TrialState.SUCCEEDED}

@@ -27,7 +27,10 @@ TARGET = "/trainshed/v1/projects/demo/jobs/7/logs:download?format=text"
 
 @pytest.fixture
 def sign_ins(store, access, clock):
-    return SignIns(store, access, clock)
+    counted = []
+    made = SignIns(store, access, clock, lambda *, is_refused: counted.append(is_refused))
+    made.counted = counted
+    return made
 
 
 @pytest.fixture
@@ -56,6 +59,7 @@ def is_live(sign_ins, begun):
 
 def test_a_token_signs_a_browser_in_as_the_same_caller(sign_ins, token, clock):
     begun = sign_ins.begin_with_token(f" {token.token}\n", HOME)
+    assert sign_ins.counted == [False]
     assert begun.caller == Caller(name="laptop", project="demo", role=AccessRole.VIEWER)
     current = sign_ins.current(proof_of(begun))
     assert (current.caller, current.caller.credential) == (begun.caller, token.id)
@@ -76,6 +80,7 @@ def test_the_store_never_learns_a_cookie_or_a_code(store, sign_ins, token, tmp_p
 @pytest.mark.parametrize("text", ["", "tsd_wrong", "x", "tsd_ y", "\udcff", "é" * 4000])
 def test_a_wrong_token_signs_no_browser_in(sign_ins, text):
     assert refused(sign_ins.begin_with_token, text, HOME)[0] is Code.UNAUTHENTICATED
+    assert sign_ins.counted == [True]
 
 
 def test_tokens_of_other_kinds_sign_no_browser_in(store, access, sign_ins, token, clock):

@@ -9,16 +9,23 @@ from store.builders import (
     PROJECT,
     add,
     add_study,
+    advance,
+    end,
+    ended,
     fill_queue,
     go,
     hand_over,
     new_job,
+    new_trials,
     place,
     read,
+    step_of,
+    trial,
 )
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.restarts import Cause, Restarts
 from trainshed.model.status import JobState
+from trainshed.model.trials import TrialState
 from trainshed.service.telemetry.counters import Counters
 from trainshed.service.telemetry.page import write_page
 from trainshed.service.telemetry.store_counts import StoreCounts
@@ -44,9 +51,18 @@ def test_open_jobs_are_counted_by_project_and_state_and_ended_ones_are_not(store
     assert {job.state for job in store.newest_open(limit=9)} == {"QUEUED", "RUNNING", "PREPARING"}
 
 
+def test_trials_of_open_studies_that_have_not_ended_are_counted_by_state(store):
+    study, over = add_study(store), add_study(store, job_id="over")
+    advance(store, study.uid, new_trials=new_trials(1, 2, 3))
+    advance(store, study.uid, trials=(ended(1), trial(2, state=TrialState.STOPPING)))
+    end(store, over.uid)
+    assert store.count_open().trials == {"ACTIVE": 1, "STOPPING": 1}
+
+
 def test_an_empty_store_has_nothing_open(store):
     counts = store.count_open()
     assert (counts.by_project, counts.waiting, counts.oldest_wait_s) == ({}, {}, None)
+    assert counts.trials == {}
     assert (counts.studies, store.newest_open(limit=9)) == ({}, [])
 
 
@@ -87,7 +103,7 @@ def counted(url, clock):
     store.close()
 
 
-SHOWN = ("trainshed_job", "trainshed_notices")
+SHOWN = ("trainshed_job", "trainshed_notices", "trainshed_trials")
 
 
 def samples(counters):
@@ -146,3 +162,18 @@ def test_a_write_that_is_not_stored_counts_no_job(counted):
     assert page()[f'jobs_submitted_total{{{OF},dialect="aiplatform_v1"}}'] == 2
     assert sum(value for name, value in page().items() if "finished" in name) == 1
     assert read(store, refused.uid).job.status.state is JobState.CANCELLED
+
+
+def test_a_trial_that_ends_is_counted_once_and_only_if_it_was_stored(counted):
+    store, page = counted
+    study = add_study(store)
+    advance(store, study.uid, new_trials=new_trials(1, 2, 3))
+    early = trial(2, state=TrialState.SUCCEEDED, stopped_early=True)
+    ends = step_of(store, study.uid, trials=(ended(1), early, trial(3)))
+    assert store.apply_study(ends)
+    assert not store.apply_study(ends), "the study has another version now"
+    trials = {name: value for name, value in page().items() if name.startswith("trials")}
+    assert trials == {
+        'trials_finished_total{state="INFEASIBLE",stopped_early="false"}': 1,
+        'trials_finished_total{state="SUCCEEDED",stopped_early="true"}': 1,
+    }

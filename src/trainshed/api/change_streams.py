@@ -143,8 +143,17 @@ def make_frame(event: str, topic: str | None = None, document: bytes = b"{}") ->
 class ChangeStreams:
     """All streams of a server.  For use on its event loop only: no locks."""
 
-    def __init__(self, looks: ChangeLooks, streams_max: int = STREAMS_MAX) -> None:
-        """Nothing is looked at until the first stream."""
+    def __init__(
+        self,
+        looks: ChangeLooks,
+        streams_max: int = STREAMS_MAX,
+        count: Callable[[int], object] = int,
+    ) -> None:
+        """Nothing is looked at until the first stream.
+
+        ``count`` gets 1 for a stream that begins and -1 for one that ends.
+        """
+        self._count = count
         self._looks = looks
         self._streams_max = streams_max
         self._streams: dict[ChangeStream, None] = {}
@@ -163,6 +172,7 @@ class ChangeStreams:
         stream = ChangeStream(topics, self._add_owner(owner))
         self._streams[stream] = None
         stream.owner.streams += 1
+        self._count(1)
         self._tell_ready(stream)
         if not stream.is_ready:
             self._is_new.set()
@@ -173,6 +183,7 @@ class ChangeStreams:
         finally:
             del self._streams[stream]
             stream.owner.streams -= 1
+            self._count(-1)
             if not stream.owner.streams:
                 del self._owners[owner]
 

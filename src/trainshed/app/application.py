@@ -200,7 +200,7 @@ def build(
         clock=time.time,
         failures_a_minute=settings.failed_sign_ins_a_minute,
     )
-    sign_ins = SignIns(store, access, time.time)
+    sign_ins = SignIns(store, access, time.time, counters.signed_in)
     bundle = read_bundle() if settings.console.enabled else None
     audit_log = AuditLog(store)
     gateway = make_gateway_listener(
@@ -306,6 +306,7 @@ def build(
             remote_buckets=settings.buckets,
             prices=prices,
             metrics=telemetry.pages,
+            count_console_stream=counters.add_console_stream,
             read_progress=read_progress,
         )
     )

@@ -12,6 +12,9 @@ class ControllerListener(Protocol):
     def commanded(self, command: str, seconds: float) -> None:
         """Note a call of an engine that succeeded: ``launch`` or ``stop``."""
 
+    def suggested(self, seconds: float) -> None:
+        """Note a decision of a study that begins new trials."""
+
 
 class NoControllerListener:
     """Listens to nothing."""
@@ -20,4 +23,7 @@ class NoControllerListener:
         """Do nothing."""
 
     def commanded(self, command: str, seconds: float) -> None:
+        """Do nothing."""
+
+    def suggested(self, seconds: float) -> None:
         """Do nothing."""

@@ -83,7 +83,8 @@ class Controller:
         ``budgets`` limit how often a job may restart.  ``hang_restart``: restart a hung job
         instead of only reporting it.  ``startable`` returns why an engine cannot start a job's
         programs.  ``buckets`` hold the model folders of pipelines; without them the controller
-        does not check model folders.  ``listener`` gets the durations of passes and commands.
+        does not check model folders.  ``listener`` gets the durations of passes,
+        commands and suggestions.
         """
         listener = self._listener = listener or NoControllerListener()
         pace = pace or Pace()
@@ -138,7 +139,9 @@ class Controller:
             lambda name: engines.traits_of(name).orders_nodes,
         )
         self._studies = (
-            Studies(store, engines, leases, make_job=make_trial_job) if make_trial_job else None
+            Studies(store, engines, leases, make_job=make_trial_job, listener=listener)
+            if make_trial_job
+            else None
         )
         self._workers = {worker.name: worker for worker in self._make_workers(pace)}
         for engine in engines:

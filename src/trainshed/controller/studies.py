@@ -7,11 +7,13 @@ between loses nothing.
 
 import logging
 import math
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from trainshed.controller.leases import Leases
+from trainshed.controller.listener import ControllerListener
 from trainshed.controller.steps import log_with_story
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey, Report
@@ -142,9 +144,17 @@ class Studies:
     """Advances studies while this server leads."""
 
     def __init__(
-        self, store: Store, engines: Engines, leases: Leases, *, make_job: MakeJob
+        self,
+        store: Store,
+        engines: Engines,
+        leases: Leases,
+        *,
+        make_job: MakeJob,
+        listener: ControllerListener,
     ) -> None:
+        """``listener`` gets the durations of decisions that begin trials."""
         self._store = store
+        self._listener = listener
         self._leases = leases
         self._make_job = make_job
         self._reports = Reports(store, engines)
@@ -206,7 +216,10 @@ class Studies:
         view = self._view_study(record, collected)
         state = record.job.status.state
         snapshots = [_snapshot(entry) for entry in collected]
+        began_s = time.monotonic()
         decision = advance(record.job.spec.study, state, snapshots, view.context)
+        if decision.new:
+            self._listener.suggested(time.monotonic() - began_s)
         step = self._step(view, decision)
         applied = step is not None and self._store.apply_study(step)
         if step is not None and not applied:

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Select, TextClause, bindparam, func, select, 
 from trainshed.model.explanation import Reason
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobState
+from trainshed.model.trials import TrialState
 from trainshed.store import codec
 from trainshed.store.database import Database
 from trainshed.store.front import FRONT_MAX, IN_LINE, QUEUED
@@ -25,6 +26,7 @@ from trainshed.store.tables import JOBS
 
 _OPEN: Final = [state.value for state in JobState if not state.is_final]
 _STATES: Final = ", ".join(f"('{state}')" for state in _OPEN)
+_OPEN_TRIALS: Final = ", ".join(f"'{state.value}'" for state in TrialState if not state.is_final)
 #: For SQLite: counts of the six states for each project in the index of states.
 BY_PROJECT: Final[TextClause] = text(f"""
     WITH RECURSIVE names(project) AS (
@@ -105,6 +107,9 @@ class OpenJobCounts:
     oldest_wait_s: float | None
     """Seconds since the submission of the oldest job in the server's queue; None: it is empty."""
     studies: Mapping[str, int]
+    """Studies that have not ended, by state."""
+    trials: Mapping[str, int]
+    """The trials of these studies that have not ended, by state."""
 
 
 class OpenJob(NamedTuple):
@@ -156,7 +161,8 @@ def _read(connection: Connection, now_ns: int) -> OpenJobCounts:
         by_project=by_project,
         waiting=_read_reasons(connection, totals),
         oldest_wait_s=None if oldest_ns is None else max(0.0, (now_ns - oldest_ns) / 1e9),
-        studies=_count_studies(connection),
+        studies=(studies := _count_studies(connection)),
+        trials=_count_trials(connection) if studies else {},
     )
 
 
@@ -178,6 +184,17 @@ def _count_studies(connection: Connection) -> Mapping[str, int]:
         SELECT state, count(*) FROM jobs {open_studies_hint(connection.dialect.name)}
         WHERE is_study = 1 AND end_ns IS NULL GROUP BY state
     """  # noqa: S608 - the hint is a constant
+    return dict(map(tuple, connection.execute(text(query))))
+
+
+def _count_trials(connection: Connection) -> Mapping[str, int]:
+    """Count the trials of open studies by state, without those that have ended."""
+    query = f"""
+        SELECT trials.state, count(*) FROM jobs {open_studies_hint(connection.dialect.name)}
+        JOIN trials ON trials.uid = jobs.uid
+        WHERE jobs.is_study = 1 AND jobs.end_ns IS NULL AND trials.state IN ({_OPEN_TRIALS})
+        GROUP BY trials.state
+    """  # noqa: S608 - the hint and the states are constants
     return dict(map(tuple, connection.execute(text(query))))
 
 

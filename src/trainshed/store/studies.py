@@ -183,6 +183,7 @@ def _apply(tx: Transaction, prepared: _Prepared) -> bool:
     step = prepared.step
     if not apply_in(tx, [_step_of_job(step)])[0]:
         return False
+    tx.changes[-1] = tx.changes[-1]._replace(trials=_ended_trials(step))
     _add_trials(tx, prepared)  # the update above locks the study's row
     if step.start_time is not None:
         began = {"of_uid": step.uid, "began_ns": codec.to_ns(step.start_time)}
@@ -201,6 +202,12 @@ def _apply(tx: Transaction, prepared: _Prepared) -> bool:
     report_rows = [rows.report_row(step.uid, report) for report in step.reports if report.reports]
     add_rows(tx, REPORTS, report_rows)
     return True
+
+
+def _ended_trials(step: StudyStep) -> tuple[tuple[str, bool], ...]:
+    return tuple(
+        (trial.state.value, trial.stopped_early) for trial in step.trials if trial.state.is_final
+    )
 
 
 def _step_of_job(step: StudyStep) -> Step:

@@ -46,7 +46,8 @@ class ConsoleState:
 class Native:
     """The services behind the native routes.
 
-    ``metrics`` are the pages of Prometheus.
+    ``metrics`` are the pages of Prometheus.  ``count_console_stream`` gets 1 for each stream of
+    changes that begins, and -1 for one that ends.
     """
 
     store: Store
@@ -54,6 +55,7 @@ class Native:
     logs: LogService
     numbered_logs: NumberedLogs
     metrics: MetricsPages
+    count_console_stream: Callable[[int], None]
     nodes: NodeService
     alerts: Alerts
     attempts: AttemptService

@@ -61,7 +61,7 @@ EVENTS: Final[Mapping[int | str, dict[str, Any]]] = {
 def stream_router(native: Native) -> APIRouter:
     """Return the route that sends changes."""
     router = APIRouter(tags=["changes"])
-    streams = ChangeStreams(_make_looks(native))
+    streams = ChangeStreams(_make_looks(native), count=native.count_console_stream)
 
     @router.get("/stream", response_class=StreamingResponse, responses={**EVENTS})
     def stream(

@@ -7,10 +7,11 @@ store, so a revoked token ends its sign-ins at once, on all servers.
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from trainshed.model.access import Caller
 from trainshed.model.bounded import BoundedDict
@@ -60,6 +61,13 @@ SIGNED: Final = (
 OF_BUCKETS: Final = "This token is for buckets and their objects only; use another token"
 
 
+class CountSignIn(Protocol):
+    """Counts browsers that signed in or were refused; callable from any thread."""
+
+    def __call__(self, *, is_refused: bool) -> None:
+        """Count one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserSignIn:
     """A browser's sign-in.  ``until`` is the time of its end, if it is used until then."""
@@ -74,29 +82,29 @@ class BrowserSignIn:
 class SignIns:
     """The sign-ins of browsers.  Thread-safe.  ``clock`` gives seconds since the epoch."""
 
-    def __init__(self, store: Store, access: Access, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        access: Access,
+        clock: Callable[[], float],
+        count: CountSignIn | None = None,
+    ) -> None:
+        """``count`` is called for each browser that signed in or was refused."""
         self._store = store
+        self._count = count
         self._access = access
         self._clock = clock
         self._used = BoundedDict[str, datetime](USED_MAX)
 
     def begin_with_token(self, token: str, address: str) -> BrowserSignIn:
         """Sign a browser in with a token.  Raises Refusal."""
-        text = token.strip()
-        if looks_signed(text):
-            raise Refusal(Code.INVALID_ARGUMENT, SIGNED)
-        caller = self._access.caller(f"Bearer {text}", loopback=False, address=address)
-        if caller.bucket is not None:
-            raise Refusal(Code.PERMISSION_DENIED, OF_BUCKETS)
-        return self._begin(caller, address)
+        with self._counted():
+            return self._begin(self._caller_with_token(token.strip(), address), address)
 
     def begin_with_code(self, code: str, address: str) -> BrowserSignIn:
         """Sign a browser in with a code, which is then used up.  Raises Refusal."""
-        entry = self._store.take_sign_in_code(digest_of(code.strip()))
-        if entry is None or not _is_current(entry.create_time, CODE_LIFE, self._now()):
-            self._access.count_failure(address)
-            raise Refusal(Code.UNAUTHENTICATED, USED_CODE)
-        return self._begin(self._check(self._store.token_by_id(entry.credential)), address)
+        with self._counted():
+            return self._begin(self._caller_with_code(code.strip(), address), address)
 
     def make_code(self, caller: Caller) -> tuple[str, datetime]:
         """Return a new code of the caller's token, and when it ends.  Raises Refusal."""
@@ -150,6 +158,32 @@ class SignIns:
         now = self._now()
         self._store.forget_sign_ins(begun_before=now - LIFE, used_before=now - IDLE)
         self._store.forget_sign_in_codes(now - CODE_LIFE)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        try:
+            yield
+        except Refusal:
+            if self._count is not None:
+                self._count(is_refused=True)
+            raise
+        if self._count is not None:
+            self._count(is_refused=False)
+
+    def _caller_with_token(self, text: str, address: str) -> Caller:
+        if looks_signed(text):
+            raise Refusal(Code.INVALID_ARGUMENT, SIGNED)
+        caller = self._access.caller(f"Bearer {text}", loopback=False, address=address)
+        if caller.bucket is not None:
+            raise Refusal(Code.PERMISSION_DENIED, OF_BUCKETS)
+        return caller
+
+    def _caller_with_code(self, code: str, address: str) -> Caller:
+        entry = self._store.take_sign_in_code(digest_of(code))
+        if entry is None or not _is_current(entry.create_time, CODE_LIFE, self._now()):
+            self._access.count_failure(address)
+            raise Refusal(Code.UNAUTHENTICATED, USED_CODE)
+        return self._check(self._store.token_by_id(entry.credential))
 
     def _begin(self, caller: Caller, address: str) -> BrowserSignIn:
         cookie, csrf = (secrets.token_urlsafe(SECRET_BYTES) for _ in range(2))

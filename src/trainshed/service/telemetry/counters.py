@@ -83,13 +83,13 @@ class Counters:
         self._counts: dict[Family, dict[tuple[str, ...], float]] = {}
         self._histograms: dict[Family, dict[tuple[str, ...], _Histogram]] = {}
         for family in COUNTED:
-            if family.kind is FamilyKind.COUNTER:
-                self._counts[family] = defaultdict(float)
-                self._counts[family].update({(value,): 0.0 for value in FIRST.get(family, ())})
-            else:
+            if family.kind is FamilyKind.HISTOGRAM:
                 self._histograms[family] = {}
                 if not family.labels:
                     self._histograms[family][()] = _Histogram(len(family.buckets))
+            else:
+                self._counts[family] = defaultdict(float)
+                self._counts[family].update(dict.fromkeys(FIRST.get(family, ()), 0.0))
 
     def submitted(self, project: str, dialect: str) -> None:
         """Count a job that was accepted and is new."""
@@ -137,6 +137,22 @@ class Counters:
     def commanded(self, command: str, seconds: float) -> None:
         """Count a call of an engine that succeeded: ``launch`` or ``stop``."""
         self._observe(families.ENGINE_SECONDS, seconds, command)
+
+    def trial_finished(self, state: str, *, is_stopped_early: bool) -> None:
+        """Count a trial that ended in a final state."""
+        self._add(families.TRIALS_FINISHED, state, "true" if is_stopped_early else "false")
+
+    def suggested(self, seconds: float) -> None:
+        """Count a decision of a study that begins new trials."""
+        self._observe(families.SUGGEST_SECONDS, seconds)
+
+    def signed_in(self, *, is_refused: bool) -> None:
+        """Count a browser that signed in, or was refused."""
+        self._add(families.SIGN_INS, "refused" if is_refused else "done")
+
+    def add_console_stream(self, number: int) -> None:
+        """Count a stream of changes to a page that begins (1) or ends (-1)."""
+        self._add(families.CONSOLE_STREAMS, amount=number)
 
     def committed(self, seconds: float, writes: int) -> None:
         """Count a commit of the store's writer."""
@@ -187,10 +203,12 @@ class Counters:
             histogram.total += value
 
 
-#: The values of the label of some counters.
-FIRST: Final[Mapping[Family, Sequence[str]]] = {
-    families.JOB_RESTARTS: [cause.value for cause in Cause],
-    families.NOTICES: ["yes", "no"],
+#: Labels of some counters, which have samples from the start.
+FIRST: Final[Mapping[Family, Sequence[tuple[str, ...]]]] = {
+    families.JOB_RESTARTS: [(cause.value,) for cause in Cause],
+    families.NOTICES: [("yes",), ("no",)],
+    families.SIGN_INS: [("done",), ("refused",)],
+    families.CONSOLE_STREAMS: [()],
 }
 #: The families that a process counts; the others are read for each page.
 COUNTED: Final = (
@@ -210,6 +228,10 @@ COUNTED: Final = (
     families.GANG_PLACED,
     families.GPU_HELD,
     families.GPU_BUSY,
+    families.TRIALS_FINISHED,
+    families.SUGGEST_SECONDS,
+    families.SIGN_INS,
+    families.CONSOLE_STREAMS,
     families.STORE_COMMIT,
     families.STORE_WRITES,
     families.STORE_ERRORS,

@@ -163,6 +163,16 @@ GPU_BUSY: Final = _family(
 )  # fmt: skip
 
 STUDIES: Final = _family(_G, "studies", "Studies that have not ended, by state", "state")
+TRIALS: Final = _family(
+    _G, "trials", "Trials of these studies that have not ended, by state", "state"
+)
+TRIALS_FINISHED: Final = _family(
+    _C, "trials_finished", "Trials that ended, by state, and whether a rule stopped them early",
+    "state", "stopped_early",
+)  # fmt: skip
+SUGGEST_SECONDS: Final = _family(
+    _H, "suggest_seconds", "Time of a decision of a study that began trials", buckets=_SHORT_S
+)
 
 STORE_COMMIT: Final = _family(
     _H, "store_commit_seconds", "Time that a commit of the database took", buckets=_SHORT_S
@@ -174,6 +184,12 @@ STORE_ERRORS: Final = _family(_C, "store_errors", "Writes that the database did 
 DATA_FREE: Final = _family(_G, "data_free_bytes", "Free space of a disk", "what")
 DATA_SIZE: Final = _family(_G, "data_size_bytes", "Size of a disk", "what")
 OTEL_DROPPED: Final = _family(_C, "otel_dropped", "Spans that the collector of traces did not get")
+SIGN_INS: Final = _family(
+    _C, "signins", "Browsers that signed in, or were refused, by result", "result"
+)
+CONSOLE_STREAMS: Final = _family(
+    _G, "console_streams", "Open pages to which the server sends changes"
+)
 LOG_STREAMS: Final = _family(_G, "log_streams", "Logs that callers stream now")
 
 PROCESS_CPU: Final = Family(

@@ -27,6 +27,7 @@ def read_jobs(counts: OpenJobCounts, choose: Callable[[str], str]) -> Iterator[F
     yield families.QUEUE_JOBS, {(reason.value,): counts.waiting.get(reason, 0) for reason in Reason}
     yield families.QUEUE_OLDEST, {(): counts.oldest_wait_s or 0.0}
     yield families.STUDIES, {(state,): count for state, count in counts.studies.items()}
+    yield families.TRIALS, {(state,): count for state, count in counts.trials.items()}
 
 
 def read_nodes(

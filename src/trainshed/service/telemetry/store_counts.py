@@ -59,6 +59,8 @@ class StoreCounts:
             counters.restarted(change.charged.value)
         for is_honoured in change.notices:
             counters.noticed(is_honoured=is_honoured)
+        for state, is_early in change.trials:
+            counters.trial_finished(state, is_stopped_early=is_early)
         if not change.is_study:
             self._count_phases(change)
         if change.ends:

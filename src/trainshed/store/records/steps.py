@@ -139,3 +139,5 @@ class CommittedChange(NamedTuple):
     """The cause of the restart that the change begins; None: it begins none."""
     notices: tuple[bool, ...] = ()
     """For each replica that its events name and that had a notice: whether it ended in time."""
+    trials: tuple[tuple[str, bool], ...] = ()
+    """The state of each trial that ends, and whether it was stopped early, of a study's change."""
