@@ -24,11 +24,21 @@ class FailingServer(ServerProcess):
     has_figures = False
     """Whether the export of traces and the accounting have places."""
 
-    def __init__(self, data_dir, *flags, engine=None, places="SERVER", config="", images=CONFIG):
+    def __init__(  # noqa: PLR0913 - what differs between servers
+        self,
+        data_dir,
+        *flags,
+        engine=None,
+        places="SERVER",
+        config="",
+        images=CONFIG,
+        number="",
+    ):
+        """``number`` tells the files of servers that share a folder apart."""
         super().__init__(data_dir, *flags, environ={"TRAINSHED_CACHE_DIR": str(data_dir / "cache")})
         (data_dir / "config.toml").write_text(settings(config, images))
-        self._reached_file = data_dir / "seen.txt"
-        self._config_file = data_dir / "failpoints.json"
+        self._reached_file = data_dir / f"seen{number}.txt"
+        self._config_file = data_dir / f"failpoints{number}.json"
         self._engine = str(engine) if engine else None
         self._places = places
         self.program = (PROGRAM, self._config_file)

@@ -15,22 +15,30 @@ FINAL = {"SUCCEEDED", "FAILED", "CANCELLED"}
 #: A notice in seconds whose end nobody waits for: who does not honour it hangs the test.
 LONG_S = 600
 
-#: Reports its step to the file of its heartbeat, and ends at once.
+#: Reports its steps, and ends.
 REPORTS = """\
-import os
-with open(os.environ["TRAINSHED_PROGRESS_FILE"], "w") as file:
-    file.write('{"step": 77, "total": 90}')
+import time
+from trainshed_trainer import progress
+for step in range(1, 78):
+    progress(step=step, total=77)
+    time.sleep(0.02)
 print('trained')
 """
 
 
-def check_usage(server, name, *, replicas):
-    """Each replica of a job of ``REPORTS`` has its CPU time and its step, also on other nodes."""
+def check_figures(server, name, *, replicas):
+    """A job of ``REPORTS`` has use, steps, goodput and cost, also on the nodes of a cluster."""
     series = native(server, name, "/usage")["series"]
     for kind in ("cpu", "step"):
         assert len({row["task"] for row in series if row["name"] == kind}) == replicas, series
-    steps = {point[3] for row in series if row["name"] == "step" for point in row["points"]}
-    assert steps == {77}
+    assert max(point[3] for row in series if row["name"] == "step" for point in row["points"]) == 77
+    said = accounted(server, name)
+    goodput = native(server, name, "/goodput")
+    assert said["message"] == goodput["message"]
+    (attempt,) = goodput["attempts"]
+    assert (attempt["first_step"], attempt["last_step"]) == (1, 77), attempt
+    assert 0 < goodput["goodput"] <= 1, goodput
+    assert goodput["cost"]["amount"] > 0, goodput
 
 
 def node_of(server):

@@ -1,5 +1,6 @@
 """The goodput of a stopped training, against times that its log has."""
 
+import math
 import re
 import sys
 from datetime import datetime
@@ -8,6 +9,7 @@ from e2e import fleet
 from e2e.support import PROJECT, good, log_lines, native, wait_until
 
 START = re.compile(r"(?:resumed from|started at) step (\d+)")
+SAVED = re.compile(r"saved step (\d+)")
 #: The trainer writes its steps once a second, and prints a line some time before it is stamped.
 ABOUT_S = 2.0
 
@@ -26,7 +28,8 @@ def check_goodput(server, name, primary):
         (stamp(line["time"]), line["message"]) for line in log_lines(server, name, task=primary)
     ]
     starts = [int(match[1]) for _, text in lines if (match := START.match(text))]
-    assert [attempt["first_step"] for attempt in attempts] == [step + 1 for step in starts]
+    first_steps = [attempt["first_step"] for attempt in attempts]
+    assert first_steps == [step + 1 for step in starts], (attempts, lines)
     for attempt, resumed in zip(attempts, starts[1:], strict=False):
         by_hand = lost_by_hand(server, name, attempt, resumed, lines)
         lost_s = attempt["seconds"]["lost"]
@@ -60,8 +63,15 @@ def costs_of_usage(server):
 def lost_by_hand(server, name, attempt, resumed, lines):
     """Seconds from the step at which the next attempt began to the end or the notice."""
     within = [(at, text) for at, text in lines if attempt["placed"] <= at <= attempt["ended"]]
-    reached = [at for at, text in within if START.match(text) or text == f"saved step {resumed}"]
+    # the last lines before a kill may be missing
+    reached = [at for at, text in within if START.match(text) or saved_step(text) <= resumed]
     return max(0.0, end_of(server, name, attempt) - reached[-1])
+
+
+def saved_step(line):
+    """The step of a line that says that it was saved; infinity for other lines."""
+    match = SAVED.match(line)
+    return int(match[1]) if match else math.inf
 
 
 def end_of(server, name, attempt):

@@ -104,7 +104,7 @@ WAYS = (by_notice, without_notice, by_the_supervisors_death, by_notice_of_a_kill
 
 #: A training of nothing but numbers: its steps depend on each other and on chance.
 SMALL = """\
-import hashlib, json, random, sys, time
+import hashlib, json, os, random, sys, time
 from trainshed_trainer import checkpoint_saver, latest_checkpoint, notice, progress
 
 def save():
@@ -121,7 +121,7 @@ if newest:
     step, weights, (version, numbers, gauss) = json.loads(newest.read_text())
     random.setstate((version, tuple(numbers), gauss))
 print(f"resumed from step {step}" if newest else "started at step 0", flush=True)
-while step < STEPS and notice() is None:
+while (step < STEPS or not os.path.exists(FINISH)) and notice() is None:
     weights = hashlib.sha256(f"{weights} {random.random()}".encode()).hexdigest()
     step += 1
     time.sleep(STEP_S)
@@ -136,11 +136,17 @@ if step < STEPS:
 """
 
 
-def small_job(server, name, steps, step_s):
-    """A program of the trainer library alone, as a job of Vertex."""
-    values = {"STEPS": steps, "STEP_S": step_s, "SAVE_EVERY": SAVE_EVERY}
-    code = "".join(f"{key} = {value}\n" for key, value in values.items()) + SMALL
-    return _training(server, submit(server, fleet.in_bucket(custom_job(name, code), name)), name)
+def small_job(  # noqa: PLR0913 - what differs between trainings
+    server, name, steps, step_s, *, gpus=0, finish="/"
+):
+    """A program of the trainer library alone, as a job of Vertex.
+
+    After its steps it goes on until the file ``finish`` exists.
+    """
+    values = {"STEPS": steps, "STEP_S": step_s, "SAVE_EVERY": SAVE_EVERY, "FINISH": str(finish)}
+    code = "".join(f"{key} = {value!r}\n" for key, value in values.items()) + SMALL
+    document = fleet.in_bucket(custom_job(name, code, gpus=gpus), name)
+    return _training(server, submit(server, document), name)
 
 
 def torch_job(server, job_id, steps, step_s, save_every=SAVE_EVERY):

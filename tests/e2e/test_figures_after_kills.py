@@ -37,7 +37,7 @@ JOBS_TELL_BY_FILES = True
 pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(900)]
 
 HOLDER = "import time; time.sleep(7200)"
-STEPS = 240
+STEPS = 100
 #: For how long no server runs after the end of the training, in seconds.
 AWAY_S = 15
 #: Places at which the server kills itself (failing_server.py).
@@ -94,7 +94,8 @@ def run_with_kills(server, collector):
     """
     holder = submit(server, custom_job("holder", HOLDER))
     server.wait_for(f"/v1/{holder}", {"JOB_STATE_RUNNING"})
-    training = small_job(server, "killed", STEPS, STEP_S)
+    finish = server.data_dir / "finish"
+    training = small_job(server, "killed", STEPS, STEP_S, finish=finish)
     die_at(server, LAUNCHED, lambda: cancel(server, holder))  # it was queued, and prepares
     restart(server)
     for number, place in ((1, COMMITTED), (2, EXPORTED)):
@@ -108,6 +109,7 @@ def run_with_kills(server, collector):
     fleet.running(server, training.name, 3)
     folder = training.folder
     server.kill()
+    finish.touch()
     wait_until(lambda: records(folder, "Ended"))
     time.sleep(AWAY_S)
     back_s = time.time()

@@ -44,7 +44,7 @@ def test_jobs_of_both_dialects_run_on_the_cluster(server):
         kinds = [event["kind"] for event in fleet.story(server, name)]
         assert [kind for kind in kinds if kind in COURSE] == COURSE
         assert kinds.count("PLACED") == 1
-    fleet.check_usage(server, names[1], replicas=3)
+    fleet.check_figures(server, names[1], replicas=3)
     sent = native(server, names[1], "/manifest")
     parts = {part["name"]: part["text"] for part in sent["parts"]}
     assert (sent["attempt"], sent["engine"]) == (1, "cluster")

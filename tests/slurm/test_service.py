@@ -85,7 +85,7 @@ def test_jobs_of_both_dialects_run_on_the_cluster(server, cluster):
         lines = [line for line in log_lines(server, name) if line["message"] == "trained"]
         assert 1 <= len(lines) <= len(job["replicas"])
     assert fleet.output_lines(server, names[1]) == ["trained"]
-    fleet.check_usage(server, names[1], replicas=3)
+    fleet.check_figures(server, names[1], replicas=3)
     sent = native(server, names[1], "/manifest")
     parts = {part["name"]: part["text"] for part in sent["parts"]}
     assert (sent["attempt"], sent["engine"]) == (1, "cluster")
