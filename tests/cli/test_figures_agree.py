@@ -3,6 +3,7 @@
 A real server with a simulated engine: one job has ended, another one runs.
 """
 
+import re
 import time
 from types import SimpleNamespace
 
@@ -20,6 +21,8 @@ from trainshed.model.event_kinds import GOODPUT
 from trainshed.model.step_times import StepTimes
 from trainshed.model.usage import GpuUsage, ReplicaUsage, Spread, UsageLine
 from trainshed.service.auth import tokens
+from trainshed.service.telemetry import families
+from trainshed.service.telemetry.job_families import JOB_FAMILIES
 from trainshed.testing.fake_engine import FakeEngine, Script
 
 ENDED, RUNNING = "ended-proj", "running-proj"
@@ -187,3 +190,16 @@ def test_the_figures_of_a_running_job_agree_everywhere(server, trainshed):
     (steps,) = (one for one in series if one["name"] == "step")
     assert steps["points"][-1][3] == row["step"]
     assert count_running(server) == 1
+
+
+def test_every_family_is_on_a_page_of_a_running_server(server):
+    """So are the names in dashboard, rules and docs: other tests compare them with the families."""
+    deadline_s = time.monotonic() + WAIT_S_MAX
+    heads = set()
+    while "trainshed_servers" not in heads:  # the page of a server that leads has it
+        assert time.monotonic() < deadline_s, heads
+        server.app.controller.lease_once()
+        text = "".join(server.edge.get(path).text for path in ("/metrics", "/metrics/jobs"))
+        heads = set(re.findall("^# TYPE ([^ ]+)", text, re.MULTILINE))
+    declared = {family.sample_name for family in (*families.FAMILIES, *JOB_FAMILIES)}
+    assert declared - heads == {families.OTEL_DROPPED.sample_name}, "only with an endpoint"
