@@ -17,6 +17,7 @@ from trainshed.model.job import JobSpec, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.model.usage import GpuUsage, ReplicaUsage, Spread, UsageLine
+from trainshed.service.costs.job_accounts import JobAccounts
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.figures.progress import ProgressReader
 from trainshed.service.figures.scalars import ScalarReader
@@ -282,8 +283,9 @@ def test_the_cost_of_a_running_job_is_that_of_its_goodput(world):
     (row,) = progress_of(world)
     reader = GoodputReader(
         stories=Stories(world.store),
-        engines=Engines.from_engine(world.engine),
-        prices=PriceSource(),
+        accounts=JobAccounts(
+            store=world.store, engines=Engines.from_engine(world.engine), prices=PriceSource()
+        ),
     )
     goodput = reader.goodput("demo", "census")
     assert goodput.seconds["held"] == 3600

@@ -16,8 +16,6 @@ ABOUT_S = 2.0
 
 def check_goodput(server, name, primary):
     """Its buckets fill its held time, and what was lost is what its log says."""
-    # read after the event, which is computed some seconds after the end
-    said = fleet.accounted(server, name)
     goodput = native(server, name, "/goodput")
     attempts = goodput["attempts"]
     for part in (*attempts, goodput):
@@ -38,6 +36,7 @@ def check_goodput(server, name, primary):
         assert abs(lost_s - by_hand) < about_s, (attempt, resumed, lines)
     assert 0 < goodput["goodput"] < 1
     assert goodput["energy_j"] is None
+    said = fleet.accounted(server, name)
     assert said["message"] == goodput["message"]
     assert len(fleet.story(server, name, "GOODPUT")) == 1
     wait_until(lambda: agrees_with_usage(server), lambda: str(costs_of_usage(server)))

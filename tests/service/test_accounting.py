@@ -24,6 +24,7 @@ from trainshed.service.costs import usage_report
 from trainshed.service.costs.accounting import REFRESH_S, Accounting
 from trainshed.service.costs.gpu_measurements import GpuMeasurements
 from trainshed.service.costs.gpu_watch import GpuWatch
+from trainshed.service.costs.job_accounts import JobAccounts
 from trainshed.service.costs.job_use import sum_cost
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.costs.usage_report import ReportQuery, UsageReports
@@ -86,11 +87,14 @@ def world(tmp_path):
     store, engine = open_store(new_database(tmp_path), clock), FakeEngine([])
     accounting = Accounting(
         store=store,
-        engines=Engines.from_engine(engine),
-        prices=PriceSource(lambda: made.own),
+        accounts=JobAccounts(
+            store=store,
+            engines=Engines.from_engine(engine),
+            prices=PriceSource(lambda: made.own),
+            measurements=GpuMeasurements(lambda: made.now_s),
+        ),
         leads=lambda: made.is_leader,
         turns=CpuBudget(share=1, work_clock=lambda: 0.0),
-        measurements=GpuMeasurements(lambda: made.now_s),
         monotonic=lambda: made.now_s,
     )
     made = World(store, clock, engine, accounting)

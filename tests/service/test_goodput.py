@@ -27,13 +27,15 @@ from trainshed.planning.goodput import JobTimes, job_goodput
 from trainshed.planning.prices import OwnPrices
 from trainshed.service.costs.accounting import Accounting
 from trainshed.service.costs.gpu_measurements import GpuMeasurements
+from trainshed.service.costs.job_accounts import JobAccounts
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.goodput.facts import list_attempt_times
-from trainshed.service.goodput.live_steps import live_steps
+from trainshed.service.goodput.live_steps import steps_reader
 from trainshed.service.goodput.reader import GoodputReader
 from trainshed.service.jobs.story import Stories
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.service.upkeep.paced_reads import PacedReads
+from trainshed.store.base import StoreFault
 from trainshed.store.records.steps import NewEvent, StoredEvent
 from trainshed.testing.fake_engine import FakeEngine
 
@@ -51,15 +53,19 @@ def engine():
 
 
 @pytest.fixture
-def reader(store, engine):
-    engines = Engines.from_engine(engine)
-    return GoodputReader(
-        stories=Stories(store),
-        engines=engines,
+def accounts(store, engine):
+    return JobAccounts(
+        store=store,
+        engines=Engines.from_engine(engine),
         prices=PriceSource(),
         measurements=GpuMeasurements(lambda: 0.0),  # remembers nothing
         usage_steps=PacedReads(1, monotonic=lambda: 0.0),
     )
+
+
+@pytest.fixture
+def reader(store, accounts):
+    return GoodputReader(stories=Stories(store), accounts=accounts)
 
 
 def ended(store, machine_type="n1-standard-8", *, steps_last=None):
@@ -114,34 +120,45 @@ def test_a_job_without_steps_has_a_bound_and_a_machine_without_a_price_is_named(
     assert "cost" not in answer.message
 
 
+def measure(store, engine, record, **gpus):
+    """Let one sample have the whole time of a job's only attempt."""
+    (attempt,) = list_attempt_times(store.events(record.uid))
+    held_s = attempt.ended_s - attempt.placed_s
+    line = UsageLine(at=attempt.ended_s, s=held_s, gpus=gpus)
+    engine.usage = {AttemptKey(record.uid, 1): [line]}
+
+
 def test_energy_is_the_sum_of_what_was_measured(store, reader, engine):
+    assert reader.goodput(PROJECT, ended(store).job.job_id).energy_j is None
     record = ended(store)
-    assert reader.goodput(PROJECT, record.job.job_id).energy_j is None
-    gpus = {"GPU-1": GpuUsage(energy_j=900.0), "GPU-2": GpuUsage(), "GPU-3": GpuUsage(energy_j=9)}
-    (attempt,) = reader.goodput(PROJECT, record.job.job_id).attempts
-    held_s = attempt.ended - attempt.placed
-    engine.usage = {AttemptKey(record.uid, 1): [UsageLine(at=attempt.ended, s=held_s, gpus=gpus)]}
+    measure(store, engine, record, a=GpuUsage(energy_j=900.0), b=GpuUsage(), c=GpuUsage(energy_j=9))
     assert reader.goodput(PROJECT, record.job.job_id).energy_j == pytest.approx(909, rel=0.01)
 
 
 def test_energy_that_no_gpu_can_use_is_not_believed(store, reader, engine):
     record = ended(store)
-    (attempt,) = reader.goodput(PROJECT, record.job.job_id).attempts
-    held_s = attempt.ended - attempt.placed
-    line = UsageLine(at=attempt.ended, s=held_s, gpus={"GPU-1": GpuUsage(energy_j=1e299)})
-    engine.usage = {AttemptKey(record.uid, 1): [line]}
+    measure(store, engine, record, a=GpuUsage(energy_j=1e299))
     assert reader.goodput(PROJECT, record.job.job_id).energy_j is None
 
 
 def test_the_sentence_names_the_time_in_which_the_gpus_ran_nothing(store, reader, engine):
+    assert "idle" not in reader.goodput(PROJECT, ended(store).job.job_id).message
     record = ended(store)
-    assert "idle" not in reader.goodput(PROJECT, record.job.job_id).message
-    (attempt,) = reader.goodput(PROJECT, record.job.job_id).attempts
-    held_s = attempt.ended - attempt.placed
-    gpus = {"GPU-1": GpuUsage(use=Spread(0, 0, 0)), "GPU-2": GpuUsage(use=Spread(0, 0.5, 1))}
-    engine.usage = {AttemptKey(record.uid, 1): [UsageLine(at=attempt.ended, s=held_s, gpus=gpus)]}
+    idle, half = GpuUsage(use=Spread(0, 0, 0)), GpuUsage(use=Spread(0, 0.5, 1))
+    measure(store, engine, record, a=idle, b=half)
     message = reader.goodput(PROJECT, record.job.job_id).message
     assert re.search(r"; GPUs idle \d+\.\d %; cost", message), message
+
+
+def test_a_server_without_the_engine_of_a_job_leaves_its_figures_to_others(
+    store, accounts, monkeypatch
+):
+    record = ended(store)
+    with monkeypatch.context() as patched:
+        refuse = Mock(side_effect=OSError("this server runs without the engine"))
+        patched.setattr(Engines, "get_by_attempt", refuse)
+        assert not accounts.settle(record.uid)
+    assert accounts.settle(record.uid)
 
 
 def test_a_job_that_waits_has_no_goodput_yet(store, reader):
@@ -236,11 +253,10 @@ def test_an_attempt_that_was_never_admitted_held_nothing():
 
 
 @pytest.fixture
-def accounting(store, engine):
+def accounting(store, accounts):
     return Accounting(
         store=store,
-        engines=Engines.from_engine(engine),
-        prices=PriceSource(),
+        accounts=accounts,
         leads=lambda: True,
         turns=CpuBudget(share=1, work_clock=lambda: 0.0),
     )
@@ -261,7 +277,7 @@ def test_the_price_of_an_ended_job_is_that_of_its_end(store, reader, accounting)
     record = ended(store)
     accounting.account()
     dear = OwnPrices(source="own", currency="EUR", per_hour={"n1-standard-8": 1e6})
-    later = replace(reader, prices=PriceSource(own=lambda: dear))
+    later = replace(reader, accounts=replace(reader.accounts, prices=PriceSource(lambda: dear)))
     assert later.goodput(PROJECT, record.job.job_id).cost["currency"] == "USD"
 
 
@@ -312,7 +328,7 @@ def test_usage_without_steps_is_not_read_for_every_answer(store, engine, monkeyp
 
     monkeypatch.setattr(FakeEngine, "read_usage", read_usage)
     remembered = PacedReads(5, monotonic=lambda: clock.now_s)
-    read_steps = live_steps(store, Engines.from_engine(engine), remembered)
+    read_steps = steps_reader(Engines.from_engine(engine), lambda _: "primary-0", remembered)
     for _ in range(3):
         assert read_steps(key) is None
     assert reads == [key]
@@ -327,3 +343,76 @@ def test_a_job_of_an_engine_that_this_server_does_not_run_has_a_goodput(store, r
     monkeypatch.setattr(Engines, "get_by_attempt", refuse)
     assert reader.goodput(PROJECT, record.job.job_id).seconds["held"] > 0
     assert refuse.called
+
+
+def restarted(store):
+    """A job whose second attempt, like the first, held its machine; it runs no more."""
+    record = add(store, project=PROJECT, spec=spec(), expanded=spec())
+    seats = (Seat(role=Role.PRIMARY, index=0, node="n1"),)
+    placed = NewEvent(kind="PLACED", message="Placed.")
+    go(store, record.uid, JobState.PREPARING, seats=seats, owner=SERVER, events=(placed,))
+    lost = NewEvent(kind="RESTARTING", message="Attempt 1 was lost.")
+    go(store, record.uid, JobState.QUEUED, events=(lost,))
+    return record
+
+
+def the_event(store, record):
+    (event,) = store.events_of_kind(record.uid, GOODPUT, limit=9)
+    return event
+
+
+def test_the_answer_after_the_end_and_the_event_agree_whichever_is_first(store, reader, accounting):
+    """The rows of the first attempt are stored when the second one ends, and they are not all."""
+    record = restarted(store)
+    accounting.account()
+    (stored,) = store.usage_rows(record.uid)
+    assert (stored.attempt, stored.end_ns is None) == (1, False)
+    run(store, record.uid, steps_last=from_begin)
+    before = reader.goodput(PROJECT, record.job.job_id)
+    accounting.account()
+    event = the_event(store, record)
+    assert event.message == before.message
+    assert event.data["cost"] == before.cost
+    assert reader.goodput(PROJECT, record.job.job_id) == before
+
+
+def test_figures_stay_when_prices_change_and_the_files_of_a_lost_attempt_are_deleted(
+    store, reader, accounting, engine
+):
+    record = restarted(store)
+    run(store, record.uid)
+    usage = {"primary-0": ReplicaUsage(step=(7, 9))}
+    for number in (1, 2):
+        line = UsageLine(at=1.0, s=10.0, replicas=usage)
+        engine.usage[AttemptKey(record.uid, number)].append(line)
+    before = reader.goodput(PROJECT, record.job.job_id)
+    assert [attempt.last_step for attempt in before.attempts] == [9, 9]
+    engine.usage.clear()
+    dear = OwnPrices(source="own", currency="EUR", per_hour={"n1-standard-8": 1e6})
+    accounts = replace(reader.accounts, prices=PriceSource(lambda: dear))
+    replace(accounting, accounts=accounts).account()
+    assert the_event(store, record).message == before.message
+    assert replace(reader, accounts=accounts).goodput(PROJECT, record.job.job_id) == before
+
+
+def test_of_two_servers_that_compute_the_figures_of_a_job_one_stores_them(store, accounts):
+    record = ended(store)
+    dear = OwnPrices(source="own", currency="EUR", per_hour={"n1-standard-8": 1e6})
+    job = store.using_jobs([record.uid])[record.uid]
+    late = replace(accounts, prices=PriceSource(lambda: dear)).account(job)
+    assert accounts.settle(record.uid)
+    rows = store.usage_rows(record.uid)
+    store.write_uses([late])
+    assert store.usage_rows(record.uid) == rows
+    assert the_event(store, record).data["cost"]["currency"] == "USD"
+    assert not accounts.settle(record.uid)
+
+
+def test_an_answer_does_not_wait_for_a_database_that_cannot_write(
+    store, reader, caplog, monkeypatch
+):
+    record = ended(store)
+    refuse = Mock(side_effect=StoreFault("the disk is full"))
+    monkeypatch.setattr(type(store), "write_uses", refuse)
+    assert reader.goodput(PROJECT, record.job.job_id).seconds["held"] > 0
+    assert "cannot store the goodput of job" in caplog.text

@@ -118,6 +118,7 @@ HOT = {
     "their primaries": usage.PRIMARIES,
     "drop usage": usage.DROP,
     "events of several jobs": story.ADD_EVENTS,
+    "jobs with an event of a kind": story.HAVING_EVENT,
     "time of attempts": usage.ATTEMPT_USES,
 }
 #: Tables that are never large: those who live, and what is still to be done.

@@ -34,6 +34,7 @@ from trainshed.api.table import Handlers, google_table
 from trainshed.app.bucket_objects import open_objects, user_of_bucket
 from trainshed.app.chores import (
     make_accounting,
+    make_accounts,
     make_housekeeping,
     make_learning,
     make_submit_notes,
@@ -235,6 +236,7 @@ def build(
         listener=counters,
     )
     leads = lambda: controller.leading  # noqa: E731 - read at each call
+    read_accounts = cache(partial(make_accounts, store, engines, prices))
     logs = LogService(store, open_job_log(settings, engines))
     catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
     plan_notes = PlanNotes(store=store, make=partial(make_submit_notes, store, catalog, prices))
@@ -308,6 +310,7 @@ def build(
             metrics=telemetry.pages,
             count_console_stream=counters.add_console_stream,
             read_progress=read_progress,
+            read_accounts=read_accounts,
         )
     )
     housekeeping = make_housekeeping(
@@ -344,7 +347,7 @@ def build(
             prices,
             plan_notes,
             {
-                "use of machines": make_accounting(store, engines, prices, leads),
+                "use of machines": make_accounting(store, read_accounts, leads),
                 "time of held GPUs": telemetry.count_held,
             },
         ),

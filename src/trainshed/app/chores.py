@@ -32,6 +32,7 @@ from trainshed.store.records.jobs import JobRecord
 
 if TYPE_CHECKING:
     from trainshed.planning.goodput import JobTimes
+    from trainshed.service.costs.job_accounts import JobAccounts
 
 #: Seconds between two searches for ended jobs to learn from and for new jobs to add notes to.
 _LEARN_EVERY_S: Final = 2.0
@@ -119,8 +120,15 @@ def make_learning(  # noqa: PLR0913, PLR0917 - the inputs of the chores
     return Housekeeping(chores, every_s=_LEARN_EVERY_S)
 
 
+def make_accounts(store: Store, engines: Engines, prices: PriceSource) -> "JobAccounts":
+    """Return what computes and stores what jobs used of their machines."""
+    from trainshed.service.costs.job_accounts import JobAccounts  # noqa: PLC0415
+
+    return JobAccounts(store=store, engines=engines, prices=prices)
+
+
 def make_accounting(
-    store: Store, engines: Engines, prices: PriceSource, leads: Callable[[], bool]
+    store: Store, read_accounts: Callable[[], "JobAccounts"], leads: Callable[[], bool]
 ) -> Callable[[], None]:
     """Return the chore that writes what jobs used of their machines."""
 
@@ -129,8 +137,7 @@ def make_accounting(
 
         return Accounting(
             store=store,
-            engines=engines,
-            prices=prices,
+            accounts=read_accounts(),
             leads=leads,
             turns=CpuBudget(share=_LEARN_SHARE),
         ).account

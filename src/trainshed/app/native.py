@@ -29,6 +29,7 @@ from trainshed.storage.buckets import Buckets
 from trainshed.store.opening import Store
 
 if TYPE_CHECKING:
+    from trainshed.service.costs.job_accounts import JobAccounts
     from trainshed.service.figures.progress import ProgressReader
     from trainshed.service.figures.scalars import ScalarReader
     from trainshed.service.figures.usage import UsageReader
@@ -54,6 +55,7 @@ def make_native(  # noqa: PLR0913, PLR0917 - the services of its routes
     metrics: MetricsPages,
     count_console_stream: Callable[[int], None],
     read_progress: Callable[[], "ProgressReader"],
+    read_accounts: Callable[[], "JobAccounts"],
     data_buckets: Buckets,
     remote_buckets: Collection[str],
     prices: PriceSource,
@@ -97,7 +99,7 @@ def make_native(  # noqa: PLR0913, PLR0917 - the services of its routes
         usage=read_usage,
         scalars=cache(partial(_make_scalars, read_usage, data_buckets, remote_buckets)),
         progress=read_progress,
-        goodput=cache(partial(_make_goodput, stories, attempts.engines, prices)),
+        goodput=cache(partial(_make_goodput, stories, read_accounts)),
     )
     return native_app(native, __version__)
 
@@ -117,7 +119,7 @@ def _make_scalars(
     return ScalarReader(read_usage(), buckets, remote_buckets)
 
 
-def _make_goodput(stories: Stories, engines: Engines, prices: PriceSource) -> "GoodputReader":
+def _make_goodput(stories: Stories, read_accounts: Callable[[], "JobAccounts"]) -> "GoodputReader":
     from trainshed.service.goodput.reader import GoodputReader  # noqa: PLC0415
 
-    return GoodputReader(stories=stories, engines=engines, prices=prices)
+    return GoodputReader(stories=stories, accounts=read_accounts())

@@ -14,6 +14,8 @@ from trainshed.planning.goodput import AttemptTimes
 
 #: The key of the steps in the data of an attempt's last event.
 STEPS_MADE: Final = "steps_made"
+#: The key of the steps that were read from files, by attempt, in the data of a job's event GOODPUT.
+STEPS_READ: Final = "steps_read"
 #: The key of the time when the attempt ended, which can be long before its event; else absent.
 ENDED_S: Final = "ended_s"
 #: The key of the seconds by which the machine's clock was ahead of the store's then; else absent.
@@ -42,6 +44,22 @@ class StepsMade:
         """The steps as the data of an event."""
         values = {name: value for name, value in asdict(self).items() if value is not None}
         return {STEPS_MADE: values}
+
+    @classmethod
+    def of_attempt(cls, attempt: AttemptTimes) -> "StepsMade | None":
+        """Return the steps that ``add_to`` has added to an attempt; None if it has none."""
+        if attempt.first_step_s is None:
+            return None
+        return cls(
+            first_s=attempt.first_step_s,
+            last_s=attempt.first_step_s if attempt.last_step_s is None else attempt.last_step_s,
+            first_step=attempt.first_step,
+            last_step=attempt.last_step,
+            step_s=attempt.step_s,
+            checkpoint_step=attempt.checkpoint_step,
+            stalled_s=attempt.stalled_s,
+            saving_s=attempt.saving_s,
+        )
 
     def add_to(self, attempt: AttemptTimes) -> AttemptTimes:
         """Return the times of an attempt with these steps."""

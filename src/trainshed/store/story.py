@@ -1,7 +1,7 @@
 """Reads and writes the story of jobs: their events, and the states of replicas."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -47,6 +47,9 @@ ADD_EVENTS = (
     .where(JOBS.c.uid.in_(select(_OF_JOBS.c.uid)))
     .values(last_stamp_ns=next_stamp(literal(1)))
     .returning(JOBS.c.uid, JOBS.c.attempt, JOBS.c.last_stamp_ns)
+)
+HAVING_EVENT = select(EVENTS.c.uid).where(
+    EVENTS.c.uid.in_(select(_OF_JOBS.c.uid)), EVENTS.c.kind == bindparam("of_kind")
 )
 EVENTS_OF_JOB = (
     select(EVENTS)
@@ -138,17 +141,24 @@ def add_event(tx: Transaction, uid: int, event: NewEvent) -> None:
     add_rows(tx, EVENTS, event_rows(uid, row.attempt, row.last_stamp_ns, [event]))
 
 
-def add_events(tx: Transaction, events: Mapping[int, NewEvent]) -> None:
-    """Add an event to each of some jobs, by uid, in the transaction of a larger write.
+def add_events_once(tx: Transaction, kind: str, events: Mapping[int, NewEvent]) -> Collection[int]:
+    """Add an event of one kind to each of some jobs, by uid, in the transaction of a larger write.
 
-    Jobs that were deleted get none.
+    Jobs that were deleted get none.  Return the jobs that had an event of this kind already, which
+    get no other: of two servers that write at a time, one waits for the other.
     """
     if not events:
-        return
-    parameters = {"wanted": json.dumps([[uid] for uid in events]), "now_ns": tx.now_ns}
-    jobs = tx.connection.execute(ADD_EVENTS, parameters).all()
-    rows = [event_rows(job.uid, job.attempt, job.last_stamp_ns, [events[job.uid]]) for job in jobs]
+        return ()
+    wanted = json.dumps([[uid] for uid in events])
+    jobs = tx.connection.execute(ADD_EVENTS, {"wanted": wanted, "now_ns": tx.now_ns}).all()
+    having = {*tx.connection.execute(HAVING_EVENT, {"wanted": wanted, "of_kind": kind}).scalars()}
+    rows = [
+        event_rows(job.uid, job.attempt, job.last_stamp_ns, [events[job.uid]])
+        for job in jobs
+        if job.uid not in having
+    ]
     add_rows(tx, EVENTS, list(chain.from_iterable(rows)))
+    return having
 
 
 class Story:

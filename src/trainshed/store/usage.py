@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
+from trainshed.model.event_kinds import GOODPUT
 from trainshed.model.roles import Role
 from trainshed.model.time_use import HELD_USES
 from trainshed.store import codec
@@ -43,7 +44,7 @@ from trainshed.store.records.usage import (
     UsingJob,
 )
 from trainshed.store.rows import JOB, decode_demand, job_record
-from trainshed.store.story import add_events, stored_event
+from trainshed.store.story import add_events_once, stored_event
 from trainshed.store.tables import ATTEMPT_USAGE, GPU_DAYS, JOBS, MARKS, REPLICAS, SPECS
 from trainshed.store.writer import Transaction
 
@@ -180,17 +181,18 @@ class StoredUsage:
     def write_uses(self, uses: Sequence[JobUse], mark: int | None = None) -> None:
         """Replace all rows of some jobs, add their events, and note that jobs were read.
 
+        Leaves out a job that is to get an event and has it: its rows were written with the event.
         ``mark`` is that of the last job that was read.
         """
         events = {int(use.job.uid): use.event for use in uses if use.event is not None}
 
         def put(tx: Transaction) -> None:
             if uses:
-                uids = [use.job.uid for use in uses]
-                tx.connection.execute(DROP, {"wanted": _listed(uids)})
-                values = [_values(use.job, row, tx.now_ns) for use in uses for row in use.rows]
+                written = add_events_once(tx, GOODPUT, events)
+                rest = [use for use in uses if use.job.uid not in written]
+                tx.connection.execute(DROP, {"wanted": _listed(use.job.uid for use in rest)})
+                values = [_values(use.job, row, tx.now_ns) for use in rest for row in use.rows]
                 add_rows(tx, ATTEMPT_USAGE, values)
-                add_events(tx, events)
             if mark is not None:
                 tx.connection.execute(_SET_MARK, {"name": USAGE_MARK, "value": mark})
 

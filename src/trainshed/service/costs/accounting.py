@@ -4,7 +4,6 @@ The server that holds the scheduler's lease does it.  The rows of a job are comp
 and its usage and replaced whole, so that repeating it changes nothing and a kill loses nothing.
 """
 
-import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,26 +11,12 @@ from functools import cache, partial
 from itertools import takewhile
 from typing import Final
 
-from trainshed.engines.several import Engines
-from trainshed.model.event_kinds import GOODPUT
-from trainshed.planning.goodput import JobTimes, job_goodput
 from trainshed.planning.usage_days import today
-from trainshed.service.costs.gpu_measurements import GpuMeasurements
-from trainshed.service.costs.held_gpus import (
-    HeldSize,
-    count_held_gpus,
-    count_vcpus,
-    emulating_nodes,
-)
-from trainshed.service.costs.job_use import idle_ratio, read_job_use, sum_cost
-from trainshed.service.costs.prices import PriceSource
-from trainshed.service.goodput.facts import EVENTS_MAX, job_times, read_events
-from trainshed.service.goodput.live_steps import steps_reader
-from trainshed.service.goodput.words import end_event
+from trainshed.service.costs.held_gpus import emulating_nodes
+from trainshed.service.costs.job_accounts import JobAccounts
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store
-from trainshed.store.records.steps import NewEvent, StoredEvent
-from trainshed.store.records.usage import JobUse, UsageRow, UsingJob
+from trainshed.store.records.usage import JobUse
 
 #: The most jobs that one turn reads; it can process fewer.
 _AT_ONCE: Final = 50
@@ -39,13 +24,8 @@ _AT_ONCE: Final = 50
 REFRESH_S: Final = 300.0
 #: Seconds between two lists of the jobs that hold machines.
 LIST_S: Final = 30.0
-#: A job that ended longer ago gets no event with its goodput.
-EVENT_S_MAX: Final = 86_400.0
 #: Days for which rows are stored.
 DAYS_MAX: Final = 1100
-
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,12 +33,10 @@ class Accounting:
     """Keeps the rows of ``attempt_usage`` up to date.  Safe for several servers."""
 
     store: Store
-    engines: Engines
-    prices: PriceSource
+    accounts: JobAccounts
     leads: Callable[[], bool]
     """Whether this server holds the scheduler's lease."""
     turns: CpuBudget
-    measurements: GpuMeasurements = field(default_factory=GpuMeasurements)
     monotonic: Callable[[], float] = time.monotonic
     _due_s: dict[int, float] = field(default_factory=dict, init=False)
     """When the rows of a job that holds machines are written again, by uid."""
@@ -128,47 +106,8 @@ class Accounting:
             if uses and not has_time():
                 break
             job = jobs.get(uid)
-            uses[uid] = self._use(job, list_emulating) if job and job.record.attempt else None
+            uses[uid] = self.accounts.account(job, list_emulating) if job else None
         return uses
-
-    def _use(self, job: UsingJob, list_emulating: Callable[[], Collection[str]]) -> JobUse | None:
-        uid, name = job.record.uid, job.record.name
-        try:
-            gpus = count_held_gpus(self.store, uid, job.demand, list_emulating)
-            events = read_events(self.store, uid) if job.events is None else job.events
-            read_steps = steps_reader(self.engines, lambda key: job.primaries.get(key.attempt))
-            size = HeldSize(gpus, count_vcpus(job.demand))
-            times = job_times(self.store, job.record, size, events, read_steps)
-            measured = self.measurements.read(self.store, self.engines, uid, times)
-            rows = read_job_use(self.store, self.prices, job, times, measured)
-            event = None if self._has_event(uid, events) else self._end_event(job, times, rows)
-        except (ValueError, KeyError, TypeError, ArithmeticError) as fault:
-            # the other jobs are still written
-            _LOG.warning("cannot compute what %s used: %r; usage leaves it out", name, fault)
-            return None
-        return JobUse(job.record, rows, event)
-
-    def _has_event(self, uid: int, events: Sequence[StoredEvent]) -> bool:
-        """Whether a job has its event; of very many events, the last ones were not read."""
-        if len(events) >= EVENTS_MAX:
-            return bool(self.store.events_of_kind(uid, GOODPUT, limit=1))
-        return any(event.kind == GOODPUT for event in events)
-
-    def _end_event(
-        self, job: UsingJob, times: JobTimes, rows: Sequence[UsageRow]
-    ) -> NewEvent | None:
-        """Return the event with the goodput of a job that has just ended.
-
-        None for a job that never had machines, or ended before this release was started.
-        """
-        noted = job.record.job.status.end_time  # later than the end if no server ran
-        is_new = noted is not None and noted.timestamp() > self._now_s() - EVENT_S_MAX
-        if not (is_new and times.attempts):
-            return None
-        return end_event(job_goodput(times, self._now_s()), sum_cost(rows), idle_ratio(rows))
-
-    def _now_s(self) -> float:
-        return self.store.now().timestamp()
 
     def _drop_old(self) -> None:
         day = today(self.store.now())

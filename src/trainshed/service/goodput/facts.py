@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from trainshed.model import event_kinds as kinds
 from trainshed.model.attempt import AttemptKey
@@ -13,6 +14,7 @@ from trainshed.planning.attempt_steps import (
     ENDED_S,
     NOTICE_S,
     SKEW_S,
+    STEPS_READ,
     StepsMade,
     read_steps_made,
 )
@@ -40,7 +42,28 @@ def goodput_facts(
     """
     demand = store.demand(record.uid)
     size = HeldSize(count_held_gpus(store, record.uid, demand), count_vcpus(demand))
-    return job_times(store, record, size, read_events(store, record.uid), read_steps)
+    events = read_events(store, record.uid)
+    return job_times(store, record, size, events, list_attempts(store, record, events, read_steps))
+
+
+def list_attempts(
+    store: Store, record: JobRecord, events: Sequence[StoredEvent], read_steps: ReadSteps
+) -> Sequence[AttemptTimes]:
+    """Return the times of all attempts that had machines, with their steps.
+
+    Steps come from the event of an attempt's end, from the event of the job's goodput, else from
+    ``read_steps``.
+    """
+    skew_s = store.clock_skew_s()
+    end = find_end_event(store, record.uid, events)
+    if end is not None and STEPS_READ in end.data:
+        read_steps, skew_s = partial(_read_stored_steps, end.data), 0.0
+    now_s = store.now().timestamp()
+    return [
+        _add_steps(attempt, partial(read_steps, key), skew_s, now_s)
+        for attempt in list_attempt_times(events)
+        if (key := AttemptKey(record.uid, attempt.attempt))
+    ]
 
 
 def job_times(
@@ -48,20 +71,30 @@ def job_times(
     record: JobRecord,
     size: HeldSize,
     events: Sequence[StoredEvent],
-    read_steps: ReadSteps,
+    attempts: Sequence[AttemptTimes],
 ) -> JobTimes:
-    """Return the times of a job whose events were read, as ``goodput_facts``."""
-    attempts = [
-        replace(_add_steps(attempt, store, record, read_steps), gpus=size.gpus, vcpus=size.vcpus)
-        for attempt in list_attempt_times(events)
-    ]
+    """Return the times of a job on the clock of now, from ``list_attempts``."""
     status = record.job.status
     times = JobTimes(
         accepted_s=_seconds(status.create_time) or 0.0,
         ended_s=_job_ended_s(events, attempts, _seconds(status.end_time)),
-        attempts=tuple(attempts),
+        attempts=tuple(replace(attempt, gpus=size.gpus, vcpus=size.vcpus) for attempt in attempts),
     )
     return subtract_clock_sets(times, store.clock_sets())
+
+
+def find_end_event(store: Store, uid: int, events: Sequence[StoredEvent]) -> StoredEvent | None:
+    """Return the event with the goodput of a job, in its events; None before it was stored."""
+    if len(events) >= EVENTS_MAX:  # the last ones were not read
+        events = store.events_of_kind(uid, kinds.GOODPUT, limit=1)
+    return next((event for event in reversed(events) if event.kind == kinds.GOODPUT), None)
+
+
+def _read_stored_steps(data: Mapping[str, Any], key: AttemptKey) -> StepsMade | None:
+    """Read the steps of an attempt from the data of the event with the goodput of its job."""
+    by_attempt = data[STEPS_READ]
+    values = by_attempt.get(str(key.attempt)) if isinstance(by_attempt, dict) else None
+    return read_steps_made(values) if isinstance(values, dict) else None
 
 
 def read_events(store: Store, uid: int) -> Sequence[StoredEvent]:
@@ -86,14 +119,13 @@ def _job_ended_s(
 
 
 def _add_steps(
-    attempt: AttemptTimes, store: Store, record: JobRecord, read_steps: ReadSteps
+    attempt: AttemptTimes, read_steps: Callable[[], StepsMade | None], skew_s: float, now_s: float
 ) -> AttemptTimes:
     """Add the steps of an attempt whose last event does not have them."""
     if attempt.first_step_s is not None:
         return attempt
-    made = read_steps(AttemptKey(record.uid, attempt.attempt))
-    end_s = store.now().timestamp() if attempt.ended_s is None else attempt.ended_s
-    return add_steps(attempt, made, store.clock_skew_s(), end_s)
+    end_s = now_s if attempt.ended_s is None else attempt.ended_s
+    return add_steps(attempt, read_steps(), skew_s, end_s)
 
 
 def list_attempt_times(events: Iterable[StoredEvent]) -> Sequence[AttemptTimes]:

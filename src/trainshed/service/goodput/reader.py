@@ -1,11 +1,9 @@
 """Computes the goodput of a job, with its cost and the energy of its GPUs, for the API."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, Final
 
-from trainshed.engines.several import Engines
 from trainshed.planning.goodput import (
     AttemptTimes,
     Goodput,
@@ -16,15 +14,11 @@ from trainshed.planning.goodput import (
     job_goodput,
     study_goodput,
 )
-from trainshed.service.costs.gpu_measurements import GpuMeasurements
-from trainshed.service.costs.job_use import idle_ratio, read_job_use, sum_cost
-from trainshed.service.costs.prices import PriceSource
+from trainshed.service.costs.job_accounts import JobAccounts
+from trainshed.service.costs.job_use import idle_ratio, sum_cost
 from trainshed.service.goodput.answers import AttemptGoodput, JobGoodput, TrialGoodput
-from trainshed.service.goodput.facts import goodput_facts
-from trainshed.service.goodput.live_steps import STEPS_MAX, UsageSteps, live_steps
 from trainshed.service.goodput.words import goodput_sentence, study_sentence
 from trainshed.service.jobs.story import Stories
-from trainshed.service.upkeep.paced_reads import PacedReads
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.usage import UsageRow
@@ -38,10 +32,7 @@ class GoodputReader:
     """Reads the goodput of jobs."""
 
     stories: Stories
-    engines: Engines
-    prices: PriceSource
-    measurements: GpuMeasurements = field(default_factory=GpuMeasurements)
-    usage_steps: UsageSteps = field(default_factory=partial(PacedReads, STEPS_MAX))
+    accounts: JobAccounts
 
     def goodput(self, project: str, job_id: str) -> JobGoodput:
         """Return the goodput of a job until now, or until its end.  Raises Refusal."""
@@ -56,13 +47,10 @@ class GoodputReader:
     ) -> JobGoodput:
         """Compose the answer; ``jobs`` are the job itself, or those of a study's ``trials``."""
         store = self.stories.store
-        now_s = store.now().timestamp()
-        read_steps = live_steps(store, self.engines, self.usage_steps)
-        times = [goodput_facts(store, job, read_steps) for job in jobs]
-        is_study = record.job.spec.is_study
+        uses = [self.accounts.read(job.uid) for job in jobs]
+        times, used = [use.times for use in uses], [row for use in uses for row in use.rows]
+        is_study, now_s = record.job.spec.is_study, store.now().timestamp()
         total, ratio = _sum_up(times, now_s, is_study=is_study)
-        uses = [self._use(job, job_times) for job, job_times in zip(jobs, times, strict=True)]
-        used = [row for use in uses for row in use]
         cost = sum_cost(used)
         return JobGoodput(
             job=record.job.job_id,
@@ -75,8 +63,8 @@ class GoodputReader:
             seconds=total.seconds,
             attempts=[] if is_study else _list_attempts(times[0], now_s),
             trials=[
-                _trial_goodput(number, job_goodput(one, now_s), use)
-                for number, one, use in zip(trials, times, uses, strict=False)
+                _trial_goodput(number, job_goodput(use.times, now_s), use.rows)
+                for number, use in zip(trials, uses, strict=False)
             ],
             gpu_seconds=add_goodputs(gpu_seconds(one, now_s) for one in times).seconds,
             energy_j=_sum_energy(used),
@@ -85,16 +73,6 @@ class GoodputReader:
             if is_study
             else goodput_sentence(ratio, cost, idle_ratio(used)),
         )
-
-    def _use(self, record: JobRecord, times: JobTimes) -> Sequence[UsageRow]:
-        """Return what a job used; of a job that has ended, what is stored, at the price of then."""
-        store = self.stories.store
-        stored = store.usage_rows(record.uid) if times.ended_s is not None else ()
-        if stored and all(row.end_ns is not None for row in stored):
-            return stored
-        measured = self.measurements.read(store, self.engines, record.uid, times)
-        job = store.using_jobs([record.uid])[record.uid]
-        return read_job_use(store, self.prices, job, times, measured)
 
 
 def _sum_energy(rows: Iterable[UsageRow]) -> float | None:

@@ -1,5 +1,6 @@
 """The goodput and the cost of a job in one sentence."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from trainshed.model.event_kinds import GOODPUT
@@ -44,9 +45,15 @@ def cost_words(cost: JobCost) -> str:
     return f"at least {amount} ({'; '.join(cost.lacking)})" if cost.is_at_least else amount
 
 
-def end_event(goodput: Goodput, cost: JobCost | None, idle: float) -> NewEvent:
-    """Make the event with the goodput and the cost of a job that has ended."""
+def end_event(
+    goodput: Goodput, cost: JobCost | None, idle: float, inputs: Mapping[str, object]
+) -> NewEvent:
+    """Make the event with the goodput and the cost of a job that has ended.
+
+    ``inputs`` are values of the computation that are not stored elsewhere.
+    """
     data: dict[str, object] = {
+        **inputs,
         "goodput": goodput.ratio,
         "at_most": goodput.at_most,
         "ettr": goodput.ettr,
