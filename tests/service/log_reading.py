@@ -19,7 +19,7 @@ def read_page(logs, project, query):
 
 def follow(logs, record, after_ns=0):
     """The lines behind a stamp as they come, until the job is over and all was read."""
-    cursor = logs.cursor(record, after_ns)
+    cursor = logs.cursor(record, after_ns, follows=True)
     while not cursor.is_over:
         yield from cursor.read()
         if cursor.has_all and not cursor.is_over:

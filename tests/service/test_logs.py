@@ -464,3 +464,30 @@ def test_what_cannot_change_any_more_is_not_looked_at_every_time(store, logs):
     now[0] += 31 * DAY_S
     retention.tidy()
     assert [len(logs.job_log.tail(record.uid, 9)) for record in over] == [0, 0, 0]
+
+
+def test_a_followed_log_ends_with_the_event_that_its_end_adds(store, logs):
+    """A reader does not wait for the accounting, which runs some seconds later."""
+    record = add_job(store)
+    settled = []
+
+    def settle(uid):
+        settled.append(uid)
+        store.add_event(uid, NewEvent(kind="GOODPUT", message="Goodput 93.3 %."))
+        return True
+
+    settling = replace(logs, settle=settle)
+    run_to_running(store, record.uid)
+    settling.cursor(record, follows=True).read()
+    assert not settled, "it runs"
+    move(store, record.uid, JobState.SUCCEEDED, NewEvent(kind="SUCCEEDED", message="Done."))
+    lines = list(follow(settling, record))
+    assert [line.text for line in lines][-2:] == ["Done.", "Goodput 93.3 %."]
+    assert settled == [record.uid]
+    for cursor in (
+        settling.cursor(record, task="master-replica-0", follows=True),  # has no events
+        settling.cursor(record),  # ends with what there is
+    ):
+        cursor.read()
+        assert cursor.is_over
+    assert settled == [record.uid]

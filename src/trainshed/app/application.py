@@ -237,7 +237,11 @@ def build(
     )
     leads = lambda: controller.leading  # noqa: E731 - read at each call
     read_accounts = cache(partial(make_accounts, store, engines, prices))
-    logs = LogService(store, open_job_log(settings, engines))
+    logs = LogService(
+        store,
+        open_job_log(settings, engines),
+        settle=lambda uid: read_accounts().settle(uid),
+    )
     catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
     plan_notes = PlanNotes(store=store, make=partial(make_submit_notes, store, catalog, prices))
     rules = SubmitRules(

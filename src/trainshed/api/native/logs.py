@@ -87,7 +87,9 @@ def log_router(native: Native) -> APIRouter:
         """
         record = stories.find(project, job)
         check_trial(native.store, record, trial)
-        cursor = native.logs.cursor(record, trial=trial, task=task, matcher=searched)
+        cursor = native.logs.cursor(
+            record, trial=trial, task=task, matcher=searched, follows=follow
+        )
         starts: list[Iterator[None]] = []
         if tail:
             starts.append(cursor.skip_in_turns(tail, reads_new=follow))

@@ -20,7 +20,7 @@ from trainshed.service.jobs.paging import digest_of, parts_of, token_of
 from trainshed.service.log.matching import Matcher
 from trainshed.service.log.paused import PausedSearches
 from trainshed.service.log.searching import STAMP_MAX, EntryPosition, LocatedEntry, LogSearch
-from trainshed.service.log.stream import LogCursor
+from trainshed.service.log.stream import LogCursor, Settle, settle_nothing
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
@@ -66,6 +66,7 @@ class LogService:
     store: Store
     job_log: JobLog
     clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
+    settle: Settle = field(default=settle_nothing, kw_only=True)
     _paused: PausedSearches = field(default_factory=PausedSearches, kw_only=True)
 
     def entries(self, project: str, query: EntriesQuery) -> LogPage:
@@ -118,7 +119,7 @@ class LogService:
             last = position
         return _PageEntries(entries, None)
 
-    def cursor(
+    def cursor(  # noqa: PLR0913 - the job, and which of its lines
         self,
         record: JobRecord,
         after_ns: int = 0,
@@ -126,10 +127,21 @@ class LogService:
         trial: str | None = None,
         task: str | None = None,
         matcher: Matcher | None = None,
+        follows: bool = False,
     ) -> LogCursor:
-        """Return a non-blocking reader after a stamp, of all trials and tasks or of one."""
+        """Return a reader after a stamp, of all trials and tasks or of one.
+
+        ``follows``: it reads until the job ends, and its last line is the goodput of the job.
+        """
         return LogCursor(
-            self.store, self.job_log, record, after_ns, trial=trial, task=task, matcher=matcher
+            self.store,
+            self.job_log,
+            record,
+            after_ns,
+            trial=trial,
+            task=task,
+            matcher=matcher,
+            settle=self.settle if follows else settle_nothing,
         )
 
 
