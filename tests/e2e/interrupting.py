@@ -41,6 +41,11 @@ class Training:
         self.wait_until(lambda: self._newest_step() >= saved)
         time.sleep((step - saved) * STEP_S)  # to a step between two checkpoints: the test's dice
 
+    def wait_for_checkpoints(self, count=2):
+        """Wait until it has saved so many more checkpoints: it has made steps since the call."""
+        step = self._newest_step() + count * SAVE_EVERY
+        self.wait_until(lambda: self._newest_step() >= step)
+
     def wait_until(self, is_so):
         """Wait for something that comes before the end."""
 

@@ -100,13 +100,14 @@ def run_with_kills(server, collector):
     restart(server)
     for number, place in ((1, COMMITTED), (2, EXPORTED)):
         fleet.running(server, training.name, number)
-        training.wait_for(30 * number)
+        training.wait_for_checkpoints()
         pid = records(training.folder, "Began")[0]["pid"]
         server.kill()
         os.kill(pid, signal.SIGKILL)
         die_at(server, place)  # it restarts the job
         restart(server)
     fleet.running(server, training.name, 3)
+    training.wait_for_checkpoints()
     folder = training.folder
     server.kill()
     finish.touch()

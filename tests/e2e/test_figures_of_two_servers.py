@@ -110,7 +110,6 @@ def run_and_change_the_leader(pages, servers):
     training = small_job(servers[0], "killed", STEPS, STEP_S, gpus=1, finish=finish)
     for number, place in ((1, RESTARTED), (2, UNACCOUNTED)):
         training = await_attempt(pages, training, number)
-        training.wait_for(30 * number)
         leader = training.server
         (other,) = (server for server in servers if server is not leader)
         other.kill()
@@ -126,10 +125,12 @@ def run_and_change_the_leader(pages, servers):
 
 
 def await_attempt(pages, training, number):
-    """Wait until an attempt runs; return the training with the server that leads."""
+    """Wait until an attempt makes steps; return the training with the server that leads."""
     leader = wait_until(pages.read)
     wait_until(lambda: pages.read() and is_running(leader, training.name, number))
-    return replace(training, server=leader)
+    training = replace(training, server=leader)
+    training.wait_for_checkpoints()
+    return training
 
 
 def is_running(server, name, attempt):
