@@ -5,7 +5,7 @@ import json
 import pytest
 
 from collector import Collector, skip_without_opentelemetry
-from e2e.support import custom_job, log_lines, native, serving, submit, wait_until
+from e2e.support import PROJECT, custom_job, log_lines, native, serving, submit, wait_until
 
 skip_without_opentelemetry()
 
@@ -50,6 +50,8 @@ def test_a_trainer_with_opentelemetry_continues_the_span_of_its_attempt(server, 
     creation = next(s for s in collector.spans if s.span_id == root.links[0].span_id)
     assert creation.name == "POST /v1/projects/{project}/locations/{location}/customJobs"
     lines = [line["message"] for line in log_lines(server, name) if "joined" in line["message"]]
+    names = json.loads((server.data_dir / "jobs" / uid / "1" / "job.json").read_text())
+    assert (names["project"], names["job"]) == (PROJECT, name.rpartition("/")[2])
     assert lines == [f"joined {attempts[0].trace_id.hex()}-{attempts[0].span_id.hex()}"]
 
 

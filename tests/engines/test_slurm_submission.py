@@ -5,6 +5,7 @@ import os
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from trainshed.engines.slurm.commands import CommandResult, Commands
 from trainshed.model.attempt import AttemptKey, Loss, Phase
 from trainshed.model.explanation import Reason
 from trainshed.model.faults import EngineFault, UsageFault, is_transient
+from trainshed.model.launch_plan import Owner
 from trainshed.model.resources import Seat
 from trainshed.model.roles import Role
 
@@ -72,6 +74,14 @@ def test_a_submission_outlasts_a_loss_of_power_and_waits_six_times_for_the_disk(
     world.slurm.before_answer = check
     engine.launch(KEY, plan_of(), claim())
     assert len(synced) == 6
+
+
+def test_the_names_of_the_job_are_beside_its_log(world):
+    plan = replace(plan_of(), owner=Owner(project="alpha", number=0), creator="dora")
+    world.engine().launch(KEY, plan, claim())
+    names = json.loads(Path(world.attempt().path, "job.json").read_text())
+    assert (names["project"], names["job"], names["creator"]) == ("alpha", plan.job_id, "dora")
+    assert (names["uid"], names["attempt"]) == (str(KEY.uid), KEY.attempt)
 
 
 def test_a_job_whose_number_was_never_read_is_found_by_its_comment(world):

@@ -45,6 +45,7 @@ from trainshed.engines.processes.secret import new_secret
 from trainshed.engines.spool import Spool, is_claimed, take_claim
 from trainshed.engines.supervise.record import sent
 from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.job_file import write_job_file
 from trainshed.engines.supervise.record.spec import AttemptSpec, HangRule, LogRule
 from trainshed.engines.warden import compose
 from trainshed.model.attempt import AttemptKey
@@ -156,6 +157,7 @@ class ClusterSubmitter:
         bucket_folders.share_buckets(buckets, self._server_buckets, self._claim_buckets)
         self._spool.make(attempt.key)
         compose.write(attempt.folder, self._compose_spec(attempt.key, plan, claim))
+        write_job_file(attempt.folder, attempt.key, plan)
         sent.save(attempt.folder, _compose_sent_files(jobset))
         name, tasks = jobset["metadata"]["name"], _list_tasks(plan)
         self._keep(attempt, SubmissionRecord(time.time(), name, tasks=tasks))

@@ -33,6 +33,7 @@ from trainshed.engines.slurm.script import Submission
 from trainshed.engines.slurm.shape import JobShape, ShapePart
 from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record import sent
+from trainshed.engines.supervise.record.job_file import write_job_file
 from trainshed.engines.supervise.record.spec import AttemptSpec, HangRule, LogRule
 from trainshed.engines.warden import archive, compose
 from trainshed.model.attempt import AttemptKey
@@ -160,6 +161,7 @@ class Submitter:
         is_new = not job_id and not spool.is_claimed(attempt.folder)
         if is_new:  # also after a refusal: the plan must match what is requested now
             compose.write(attempt.folder, self._compose_spec(submission, plan))
+            write_job_file(attempt.folder, attempt.key, plan)
         shape = holding.hash_request(submission)
         parts, gpu_words = _list_placings(submission.shape, plan), submission.gres_of
         record = SpoolRecord(time.time(), job_id, parts, shape, gpu_words=gpu_words)

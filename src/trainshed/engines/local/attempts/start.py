@@ -25,6 +25,7 @@ from trainshed.engines.processes import variables
 from trainshed.engines.processes.identity import Identity
 from trainshed.engines.supervise.compose import GRACE_S, needs_packages
 from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.job_file import write_job_file
 from trainshed.engines.supervise.record.spec import (
     FOLDER,
     SUPERVISOR,
@@ -80,6 +81,7 @@ class AttemptStarter(NamedTuple):
         site = plan_file.site_of(preparation, key, folder, env)
         folder.make()
         folder.make_key()
+        write_job_file(folder, key, preparation.plan)
         compose.make_ready(preparation.isolation, preparation.plan, folder)
         plan_file.write(folder.plan, self._compose_spec(site, preparation), preparation)
         if tether is None and (forked := self.fork(folder, env)):

@@ -93,6 +93,8 @@ class AttemptFolder:
 
     plan = _Name("plan.json")
     """The spec for the supervisor and the preparer; if this file exists, the attempt must begin."""
+    job_file = _Name("job.json")
+    """The names of the job, for programs that collect logs."""
     records = _Name("records.jsonl")
     """The supervisor's records of the attempt, in order."""
     lock = _Name("lock")
