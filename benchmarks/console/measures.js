@@ -4,9 +4,11 @@
   const measured = { first: {}, inputs: [], frames: [], sightings: {}, reached_ms: null };
   window.measured = measured;
   const one = selector => document.querySelector(selector) !== null;
-  // the charts in the window have their canvas
-  const areDrawn = () => [...document.querySelectorAll(".figure")].every(
-    figure => figure.getBoundingClientRect().top > innerHeight || figure.querySelector("canvas"));
+  // the charts in the window have their canvas: the first one without is below it
+  const areDrawn = () => {
+    const empty = document.querySelector(".figure:not(:has(canvas))");
+    return empty === null || empty.getBoundingClientRect().top > innerHeight;
+  };
   const CONDITIONS = {
     rows: () => one("[role=grid] .rows [role=row]"),
     lines: () => one(".log-lines .line-number"),

@@ -21,8 +21,16 @@ export interface ChartColours {
 /** The number of colours `--tone-0` and so on in tokens.css. */
 const TONES = 8;
 
+let last: { isDark: boolean; colours: ChartColours } | null = null;
+
 /** Return the colours of the present theme for a canvas, which knows no variables. */
 export function readColours(): ChartColours {
+  const dark = isDark.peek();
+  if (last?.isDark !== dark) last = { isDark: dark, colours: computeColours() };
+  return last.colours;
+}
+
+function computeColours(): ChartColours {
   const probe = document.body.appendChild(document.createElement("span"));
   const read = (name: string): string => {
     probe.style.color = `var(${name})`;

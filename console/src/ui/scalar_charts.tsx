@@ -29,7 +29,7 @@ function readView(query: URLSearchParams, jobs: readonly NamedScalars[]): Scalar
   };
 }
 
-interface ScalarChartsProps {
+export interface ScalarChartsProps {
   jobs: readonly NamedScalars[];
   /** Sentences about values that are not shown. */
   leftOut: readonly string[];
@@ -37,7 +37,7 @@ interface ScalarChartsProps {
   none: ComponentChildren;
 }
 
-export function ScalarCharts({ jobs, leftOut, none }: ScalarChartsProps) {
+export default function ScalarCharts({ jobs, leftOut, none }: ScalarChartsProps) {
   const { axis, weight, text } = readView(route.value.query, jobs);
   const isLog = route.value.query.get("log") === "1";
   const charts = useMemo(() => scalarCharts(jobs, { axis, weight, text }), [jobs, axis, weight, text]);

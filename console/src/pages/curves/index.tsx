@@ -13,7 +13,7 @@ import type { JobScalars, JobSummary } from "../../net/types";
 import { JobChoice } from "../../ui/job_choice";
 import { ErrorNotice, Notice } from "../../ui/notice";
 import { useRefreshed } from "../../ui/resource";
-import { ScalarCharts } from "../../ui/scalar_charts";
+import ScalarCharts from "../../ui/scalar_charts";
 import { StateMark } from "../../ui/state";
 
 const REFRESH_MS = 15000;
@@ -62,7 +62,7 @@ async function readCurves(name: string, signal: AbortSignal): Promise<JobCurves>
   const path = jobResource(project, job);
   try {
     const [summary, scalars] = await Promise.all([
-      callApi<JobSummary>("GET", path, { signal }), callApi<JobScalars>("GET", `${path}/scalars`, { query: { points: 300 }, signal }),
+      callApi<JobSummary>("GET", path, { signal }), callApi<JobScalars>("GET", `${path}/scalars`, { query: { points: 200 }, signal }),
     ]);
     return { name, summary, scalars, problem: "" };
   } catch (error) {

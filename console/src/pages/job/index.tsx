@@ -20,14 +20,14 @@ import { Environment } from "./environment";
 import { Explanation } from "./explanation";
 import { Failure, useFailure } from "./failure";
 import { Header } from "./header";
+import MetricsTab from "./metrics";
 import { Roles } from "./roles";
 import { Spec } from "./spec";
 import { Story } from "./story";
 import type { TabProps } from "./tab";
+import UsageTab from "./usage";
 import { WaitingReason } from "./waiting";
 
-const MetricsTab = lazy(() => import("./metrics"));
-const UsageTab = lazy(() => import("./usage"));
 const GoodputTab = lazy(() => import("./goodput"));
 
 const TABS: readonly { id: string; title: string; view: ComponentType<TabProps> }[] = [

@@ -7,10 +7,13 @@ import { isEnded } from "../../core/queue";
 import { jobResource } from "../../core/route";
 import { callApi } from "../../net/api";
 import type { JobScalars } from "../../net/types";
-import { ScalarCharts } from "../../ui/scalar_charts";
+import { lazy } from "../../ui/lazy";
 import { ErrorNotice } from "../../ui/notice";
 import { useRefreshed } from "../../ui/resource";
 import { isStudy, type TabProps } from "./tab";
+
+/** The code of the charts is loaded while the values are read. */
+const ScalarCharts = lazy(() => import("../../ui/scalar_charts"));
 
 /** Curves of a job that runs are read again so often. */
 const REFRESH_MS = 15000;
@@ -22,7 +25,7 @@ export default function Metrics({ store, summary, document }: TabProps) {
   const isWhole = useSignal(false);
   const everyMs = !isWhole.value ? PART_MS : isEnded(summary) ? 0 : REFRESH_MS;
   const scalars = useRefreshed(`scalars ${summary.uid}`, everyMs, (signal) =>
-    callApi<JobScalars>("GET", `${path}/scalars`, { query: { points: 300 }, signal }));
+    callApi<JobScalars>("GET", `${path}/scalars`, { query: { points: 200 }, signal }));
   const answer = scalars.value.value;
   useEffect(() => {
     if (answer) isWhole.value = answer.complete;

@@ -1,0 +1,1 @@
+import{a as i}from"./chunk-MYFK64KR.js";import{n}from"./chunk-RVDWBWPE.js";function p({text:r,what:t,label:o="copy"}){return n("button",{type:"button",class:"link","aria-label":`${o}: ${t}`,onClick:()=>{i(r,t)},children:o})}export{p as a};

@@ -1,0 +1,1 @@
+import{a}from"./chunk-3RS46LE2.js";import"./chunk-WWQUEIBW.js";import"./chunk-KB7MTQGH.js";import"./chunk-XXYL6IVG.js";import"./chunk-R7KMGEYX.js";import"./chunk-GVTNB6LR.js";import"./chunk-43PM2JKZ.js";import"./chunk-JUHWFGAU.js";import"./chunk-N7IR7GKP.js";import"./chunk-3JJI7BYP.js";import"./chunk-KNGPIUMO.js";import"./chunk-RVDWBWPE.js";export{a as default};
