@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from golden import check_golden
+from trainshed.observability.spans import parse_traceparent
 
 GOLDEN = Path(__file__).parent.parent / "golden/cli"
 ML = {
@@ -96,3 +97,13 @@ def test_a_job_with_too_few_reducers_is_explained_and_pool_2_is_theirs(trainshed
     assert run.code == 0, run.err
     assert json.loads(run.json["CLUSTER_SPEC"])["task"] == {"type": "workerpool2", "index": 0}
     assert "TF_CONFIG" not in run.json
+
+
+def test_the_span_of_the_attempt_is_listed_where_the_server_sends_traces(
+    trainshed, written, monkeypatch
+):
+    words = ("--config", written("j.json", ML), "--format", "json")
+    assert "TRACEPARENT" not in trainshed("explain-env", *words).json
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
+    variables = trainshed("explain-env", *words).json
+    assert parse_traceparent(variables["TRACEPARENT"])

@@ -1,6 +1,8 @@
 """``trainshed explain-env``: prints the environment that one replica of a job has at Google."""
 
+import argparse
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -52,7 +54,7 @@ def parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
         summary="Prints the environment variables that one replica of a job has at Google, as "
-        "KEY=value; JSON values are indented.",
+        "KEY=value; JSON values are indented. With TRACEPARENT if the server here sends traces.",
         example=EXAMPLE,
     )
     parser.own_flags = ()
@@ -77,10 +79,23 @@ def run(request: flags.Request) -> int:
     args, user_args = request
     job = _job(args.config, submit_flags_of(args), user_args, rulebook_of(args))
     plan = prepare(job, host_of(args), for_print=True).plan
-    env = replica_env(plan, _role(args.role, plan), args.index)
+    role = _role(args.role, plan)
+    env = {**_trace_variables(args, role), **replica_env(plan, role, args.index)}
     text = "\n".join(f"{name}={_indent_json(value)}" for name, value in sorted(env.items()))
     print_result(args.format, dict(env), text)
     return 0
+
+
+def _trace_variables(args: argparse.Namespace, role: Role) -> Mapping[str, str]:
+    """Return the span of an attempt, with ids of an example, if the server here sends traces."""
+    from trainshed.config import load_settings
+    from trainshed.launch.variables import TRACEPARENT
+    from trainshed.observability.spans import attempt_parent
+
+    otel = load_settings(None, os.environ, {"data_dir": args.data_dir}).otel
+    if role is Role.REDUCER or not (otel.endpoint and otel.to_replicas):
+        return {}
+    return {TRACEPARENT: attempt_parent(installation=0, uid=1, attempt=1).text}
 
 
 def replica_env(plan: "LaunchPlan", role: Role, index: int) -> Mapping[str, str]:
