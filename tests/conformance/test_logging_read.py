@@ -8,6 +8,7 @@ import pytest
 
 from conformance.client_scripts import run_script
 from conformance.gcloud import needs_gcloud
+from e2e.fleet import accounted
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -24,7 +25,7 @@ print(json.dumps({"severity": "ERROR", "message": "disk full", "step": 1300}))
 
 @pytest.fixture(scope="module")
 def job(server):
-    """The number of a job that has ended, six seconds ago at least.
+    """The number of a job whose log has ended, six seconds ago at least.
 
     gcloud's streams leave out what is younger than five seconds.
     """
@@ -36,7 +37,7 @@ def job(server):
     document = {"displayName": "spoke", "jobSpec": {"workerPoolSpecs": [pool]}}
     status, created = server.call("POST", f"{PARENT}/customJobs", document)
     assert status == 200, created
-    wait_for_an_old_end(server, f"/v1/{created['name']}", "JOB_STATE_SUCCEEDED")
+    wait_for_an_old_end(server, created["name"], "JOB_STATE_SUCCEEDED")
     return created["name"].rpartition("/")[2]
 
 
@@ -53,14 +54,15 @@ def ml_job(server):
     document = {"jobId": "spoke", "trainingInput": training}
     status, created = server.call("POST", "/v1/projects/demo-proj/jobs", document)
     assert status == 200, created
-    wait_for_an_old_end(server, "/v1/projects/demo-proj/jobs/spoke", "SUCCEEDED")
+    wait_for_an_old_end(server, "projects/demo-proj/jobs/spoke", "SUCCEEDED")
     return "spoke"
 
 
-def wait_for_an_old_end(server, path, succeeded):
-    ended = server.wait_for(path, {succeeded, succeeded.replace("SUCCEEDED", "FAILED")})
+def wait_for_an_old_end(server, name, succeeded):
+    """Wait until the last line of the log, which is the goodput, is old enough."""
+    ended = server.wait_for(f"/v1/{name}", {succeeded, succeeded.replace("SUCCEEDED", "FAILED")})
     assert ended["state"] == succeeded, ended
-    old = datetime.fromisoformat(ended["endTime"]) + timedelta(seconds=6)
+    old = datetime.fromisoformat(accounted(server, name)["time"]) + timedelta(seconds=6)
     while datetime.now(UTC) < old:
         time.sleep(0.1)
 
