@@ -8,7 +8,8 @@ from playwright.sync_api import expect
 from console.browser import take_picture
 from console.documents import create_study, simulated_job, study
 from console.test_log import job_path
-from e2e.support import submit
+from e2e.fleet import accounted
+from e2e.support import native, submit
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -53,6 +54,21 @@ def test_a_job_shows_its_values_its_use_and_where_its_time_went(simulated, visit
     page.get_by_role("tab", name="Goodput").click()
     expect(page.get_by_label("Goodput").get_by_text("Where the time went")).to_be_visible()
     take_picture(page, "job-goodput")
+
+
+@pytest.mark.full
+def test_the_page_of_an_ended_job_has_the_figures_of_the_api(simulated, visit):
+    name = submit(simulated, simulated_job("counted", "runs=2", gpus=1))
+    accounted(simulated, name)
+    goodput = native(simulated, name, "/goodput")
+    page = visit(simulated).open(job_path(name, "?tab=goodput"))
+    expect(page.locator(".goodput-message")).to_have_text(goodput["message"])
+    texts = page.locator(".big-figures b").all_inner_texts()
+    scheduling, ettr, cost = texts[1], texts[2], texts[4]
+    for text, share in ((scheduling, goodput["scheduling"]), (ettr, goodput["ettr"])):
+        if share is not None:
+            assert float(text.split()[0]) == pytest.approx(100 * share, abs=0.06), texts
+    assert float(cost.split()[0]) == pytest.approx(goodput["cost"]["amount"], rel=0.05), texts
 
 
 @pytest.mark.full
