@@ -1,13 +1,15 @@
 """Measures what observability costs: samples of usage, metrics, traces, sums of usage.
 
-    python -m benchmarks observability [--only PART ...]
+    python -m benchmarks observability [--only PART ...] [--against SRC]
 
+``--against`` is the ``src`` folder of an older version, with which some parts compare this one.
 Each part is a module beside this one with a ``BENCHMARK``; its sizes are options of this one, with
 the name of the part before them.
 """
 
 import argparse
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
 from benchmarks.harness import Benchmark, Report, tell
@@ -29,7 +31,7 @@ def measure(args: argparse.Namespace) -> Report:
         benchmark = _benchmark(part)
         names = [size.replace("-", "_") for size in benchmark.sizes]
         sizes = {name: getattr(args, f"{part}_{name}") for name in names}
-        measured = benchmark.measure(argparse.Namespace(**sizes))
+        measured = benchmark.measure(argparse.Namespace(**sizes, against=args.against))
         report.goals += measured.goals
         report.left_out |= measured.left_out
         report.lines += measured.lines
@@ -39,6 +41,7 @@ def measure(args: argparse.Namespace) -> Report:
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, help="default: all parts")
+    parser.add_argument("--against", type=Path, metavar="SRC", help="an older version to compare")
 
 
 BENCHMARK = Benchmark(

@@ -1,7 +1,8 @@
 """Measures what traces cost: submits with a collector, with one that is away, and without.
 
-    python -m benchmarks observability --only traces
+    python -m benchmarks observability --only traces [--against SRC]
 
+With ``--against`` also without traces in an older version, as its ``src`` folder.
 Each round asks every server in turn, each time another one first, and a ratio is the median of
 those of the rounds: other work on the machine then slows all servers alike.  The collector runs in
 a process of its own.
@@ -14,12 +15,15 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
 from benchmarks.harness import ROOT, Benchmark, Goal, Report, at_least, at_most, tell
 from benchmarks.service import measures
 from benchmarks.service.servers import Server, simulated
 
+#: The name of the older version.
+BEFORE: Final = "before"
 #: Nothing listens on the port of discard.
 AWAY: Final = "http://127.0.0.1:9/v1/traces"
 #: Asks a new process whether a server without traces has loaded OpenTelemetry.
@@ -37,7 +41,10 @@ def measure(args: argparse.Namespace) -> Report:
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
         report.left_out["traces"] = "OpenTelemetry is not installed (trainshed[otel])"
     else:
-        report.goals += _measure_submits(int(args.jobs), int(args.rounds), int(args.nodes))
+        sizes = int(args.jobs), int(args.rounds), int(args.nodes)
+        report.goals += _measure_submits(*sizes, args.against)
+        if args.against is None:
+            report.left_out["submits of an older version"] = "give its src folder by --against"
     return report
 
 
@@ -47,13 +54,16 @@ def _count_loaded() -> float:
     return float(done.stdout)
 
 
-def _measure_submits(jobs: int, rounds: int, nodes: int) -> Iterator[Goal]:
+def _measure_submits(jobs: int, rounds: int, nodes: int, against: Path | None) -> Iterator[Goal]:
     with contextlib.ExitStack() as stack:
         urls = {"off": "", "off again": "", "on": stack.enter_context(collecting()), "away": AWAY}
         servers = {
             name: stack.enter_context(simulated(gpus=8, nodes=nodes, traces=url))
             for name, url in urls.items()
         }
+        if against is not None:
+            older = simulated(gpus=8, nodes=nodes, source=against)
+            servers[BEFORE] = stack.enter_context(older)
         for server in servers.values():
             measures.submits(server, jobs // 4)
             measures.settle(server)
@@ -76,6 +86,15 @@ def _measure_submits(jobs: int, rounds: int, nodes: int) -> Iterator[Goal]:
             least,
             "",
             f"{cpu_ms:.2f} ms of CPU each, {cpu_ms / base_ms:.2f} of off",
+        )
+    if against is not None:
+        before_ms = statistics.median(costs[BEFORE])
+        yield at_least(
+            "submits a second, traces off / before",
+            1 / statistics.median(ratios[BEFORE]),
+            0.98,
+            "",
+            f"{base_ms:.2f} ms of CPU each, {before_ms:.2f} before",
         )
 
 

@@ -60,29 +60,36 @@ class Server:
 
 @contextlib.contextmanager
 def simulated(
-    *, gpus: int, nodes: int = 1000, database: str | None = None, traces: str = ""
+    *,
+    gpus: int,
+    nodes: int = 1000,
+    database: str | None = None,
+    traces: str = "",
+    source: Path | None = None,
 ) -> Iterator[Server]:
     """Start a server with simulated nodes, each with ``gpus`` GPUs.
 
-    ``traces`` is the URL to which it sends traces; empty: it sends none.
+    ``traces`` is the URL to which it sends traces; empty: it sends none.  ``source`` is the ``src``
+    folder of another version to start instead, beside which are the benchmarks of that version.
     """
     with (
         tempfile.TemporaryDirectory() as folder,
         simulated_at(
-            Path(folder), gpus=gpus, nodes=nodes, database=database, traces=traces
+            Path(folder), gpus=gpus, nodes=nodes, database=database, traces=traces, source=source
         ) as server,
     ):
         yield server
 
 
 @contextlib.contextmanager
-def simulated_at(
+def simulated_at(  # noqa: PLR0913 - the options of the server
     folder: Path,
     *,
     gpus: int,
     nodes: int = 1000,
     database: str | None = None,
     traces: str = "",
+    source: Path | None = None,
 ) -> Iterator[Server]:
     """Start a simulated server on an existing data directory, so that the caller can restart it."""
     flags = [
@@ -95,7 +102,8 @@ def simulated_at(
     ]
     is_first = not (folder / "admin-token").exists()
     command = [sys.executable, "-m", "benchmarks.service.simulated_server", *flags]
-    with _running(command, folder) as server:
+    cwd = source.absolute().parent if source else ROOT
+    with _running(command, folder, source, cwd) as server:
         if is_first:
             with server.client() as client:
                 client.answer("POST", f"/storage/v1/b?project={PROJECT}", {"name": BUCKET})
@@ -121,7 +129,9 @@ def local(
 
 
 @contextlib.contextmanager
-def _running(command: Sequence[str], folder: Path, source: Path | None = None) -> Iterator[Server]:
+def _running(
+    command: Sequence[str], folder: Path, source: Path | None = None, cwd: Path = ROOT
+) -> Iterator[Server]:
     (folder / "server.json").unlink(missing_ok=True)
     began = time.monotonic()
     with (folder / "serve.log").open("ab") as log:
@@ -130,7 +140,7 @@ def _running(command: Sequence[str], folder: Path, source: Path | None = None) -
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            cwd=ROOT,
+            cwd=cwd,
             env={**os.environ, **({"PYTHONPATH": str(source.absolute())} if source else {})},
         )
     try:
