@@ -52,7 +52,9 @@ def world(tmp_path):
     )
     router = figure_router(lambda: usage, lambda: scalars, lambda: progress)
     with client(application([], native=native_routes(router))) as edge:
-        yield SimpleNamespace(store=store, engine=engine, edge=edge, folder=tmp_path, clock=clock)
+        yield SimpleNamespace(
+            store=store, engine=engine, edge=edge, folder=tmp_path, clock=clock, progress=progress
+        )
     store.close()
 
 
@@ -332,9 +334,11 @@ def test_a_job_that_makes_no_steps_any_more_keeps_its_last_one(world):
     give(world, job, *(line(at - 290 + 10 * number) for number in range(29)))
     (row,) = progress_of(world)
     assert (row["step"], row["total"], row["step_s"]) == (59, 100, None)
+    assert world.progress.reported_s == {job.name: at - 300}
     give(world, job, line(at, step=(60, 61)))
     world.clock.now_s += 10
     assert progress_of(world)[0]["step"] == 61
+    assert world.progress.reported_s == {job.name: at}
     world.engine.usage[AttemptKey(job.uid, 1)] = [line(at)]
     world.clock.now_s += 10
     assert progress_of(world)[0]["step"] == 61

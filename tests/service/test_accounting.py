@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event as sql_event
 from sqlalchemy.engine import Engine as SqlEngine
 
 from databases import new_database
@@ -17,7 +17,9 @@ from trainshed.model.refusals import Refusal
 from trainshed.model.resources import Demand, FleetPolicy, GroupDemand, JobDemand, Node
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
+from trainshed.model.step_times import StepTimes
 from trainshed.model.usage import GpuUsage, Spread, UsageLine
+from trainshed.planning.attempt_steps import steps_made
 from trainshed.planning.goodput import gpu_seconds, job_goodput
 from trainshed.planning.prices import OwnPrices
 from trainshed.service.costs import usage_report
@@ -31,7 +33,7 @@ from trainshed.service.costs.usage_report import ReportQuery, UsageReports
 from trainshed.service.goodput.facts import goodput_facts
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store, open_store
-from trainshed.store.records.steps import NewEvent
+from trainshed.store.records.steps import NewEvent, ReplicaRow
 from trainshed.store.records.usage import ChangedSeats
 from trainshed.testing.fake_engine import FakeEngine
 
@@ -201,6 +203,32 @@ def test_a_running_job_is_written_again_at_intervals(world):
     world.account()
     assert world.report().total.gpu_seconds == {"starting": 120.0, "unknown": 320.0}
     assert {row.end_ns for row in world.store.usage_rows(uid)} == {None}
+
+
+def test_the_newest_checkpoint_of_a_job_is_remembered_with_a_time_that_is_not_later(world):
+    uid, now_s = world.job(), world.store.now().timestamp()
+    world.run(uid)
+    row = ReplicaRow(role="primary", index=0, task_name="p", node="n1", state="RUNNING")
+    go(world.store, uid, JobState.RUNNING, replicas=(row,))
+
+    def report(checkpoint_at):
+        steps = StepTimes(steps=1, first_at=now_s, last_at=now_s, checkpoint_at=checkpoint_at)
+        world.engine.read_steps = lambda *_: steps
+        world.now_s += REFRESH_S
+        world.account()
+        return world.accounting.accounts.checkpoints.get(uid)
+
+    assert [report(0.0), report(now_s + 5), report(now_s + 1)] == [None, now_s + 5, now_s + 5]
+    assert report(1e15) == world.store.now().timestamp()
+    world.accounting.accounts.checkpoints.clear()
+    made = steps_made(StepTimes(steps=1, first_at=now_s, last_at=now_s, checkpoint_at=now_s + 7))
+    world.engine.read_steps = lambda *_: None
+    event = NewEvent(kind=kinds.RESTARTING, message="...", data=made.data)
+    go(world.store, uid, JobState.QUEUED, events=(event,))
+    world.account()
+    assert world.accounting.accounts.checkpoints == {uid: now_s + 7}, (
+        "a new server reads it from the event"
+    )
 
 
 def test_a_restarted_job_counts_the_time_of_each_attempt(world):
@@ -380,9 +408,9 @@ def test_many_jobs_are_written_with_few_statements(world):
         world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
     statements: list[str] = []
     count = partial(_note_statement, statements)
-    event.listen(SqlEngine, "before_cursor_execute", count)
+    sql_event.listen(SqlEngine, "before_cursor_execute", count)
     world.account()
-    event.remove(SqlEngine, "before_cursor_execute", count)
+    sql_event.remove(SqlEngine, "before_cursor_execute", count)
     assert world.report().total.jobs == 40
     assert not world.store.changed_jobs(9)
     assert len(statements) <= 20, "statements of a turn, not of a job"

@@ -30,7 +30,7 @@ from trainshed.service.telemetry.family import Distribution, Family, FamilyKind
 from trainshed.service.telemetry.installation import NODES_MAX
 from trainshed.service.telemetry.job_families import JOB_FAMILIES
 from trainshed.service.telemetry.job_goodput import sum_job_use
-from trainshed.service.telemetry.job_page import LABEL_CHARS_MAX, JobsPage
+from trainshed.service.telemetry.job_page import LABEL_CHARS_MAX, JobFigures, JobsPage
 from trainshed.service.telemetry.page import write_page
 from trainshed.service.telemetry.server_page import HeldTime, MetricsPage, PageSources, StoreReader
 from trainshed.service.telemetry.store_counts import find_cause
@@ -401,13 +401,20 @@ def test_a_page_of_jobs_has_their_states_restarts_steps_and_costs(store):
         predicted_step_s=None, gpu_use=0.25, cost=cost,
     )  # fmt: skip
     gone = replace(row, job="projects/other/jobs/gone")
-    page = JobsPage(store, 10, lambda: [row, gone])
+    figures = JobFigures(
+        progress=lambda: [row, gone],
+        reported=lambda: {row.job: 5.0},
+        checkpoints=lambda: {job.uid: 4.0},
+    )
+    page = JobsPage(store, 10, figures)
     key = (PROJECT, str(job.uid))
     samples = samples_of(page.text([], is_open=False))
     assert samples["trainshed_job_info", *key, "customJobs", "PREPARING", "1", "ada"] == 1
     assert samples["trainshed_job_restarts_by_cause_total", *key, "infra"] == 2
     assert (samples["trainshed_job_step", *key], samples["trainshed_job_gpus", *key]) == (7, 2)
     assert samples["trainshed_job_cost", *key, "EUR", "true"] == 1.5
+    assert samples["trainshed_job_heartbeat_timestamp_seconds", *key] == 5
+    assert samples["trainshed_job_last_checkpoint_timestamp_seconds", *key] == 4
     assert ("trainshed_job_expected_steps", *key) not in samples
     assert not [labels for labels in samples if "gone" in labels]
 
@@ -500,7 +507,7 @@ def test_figures_that_cannot_be_read_now_or_ever_end_no_thread(store, caplog):
 
     for error, records in ((Refusal(Code.UNAVAILABLE, "later"), 0), (ValueError("a bug"), 1)):
         with pytest.raises(Refusal, match="try again in a moment"):
-            JobsPage(store, 10, fail(error)).text([], is_open=False)
+            JobsPage(store, 10, JobFigures(progress=fail(error))).text([], is_open=False)
         assert len(caplog.records) == records
 
 

@@ -45,4 +45,17 @@ def line(at, gpus=(), **steps):
     ],
 )
 def test_the_newest_figures(lines, expected):
-    assert newest_figures(lines, NOW_S) == expected
+    assert newest_figures(lines, NOW_S)._replace(reported_s=None) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "reported_s"),
+    [
+        ([line(980, a=(0, 10)), line(990)], 980),
+        ([line(980, a=(0, 10)), line(990, b=(0, 1))], 990),
+        ([UsageLine(980, 10, {"a": ReplicaUsage(values={"loss": Spread(1, 1, 1)})})], 980),
+        ([line(980)], None),
+    ],
+)
+def test_the_last_report_is_in_the_newest_sample_with_a_step_or_a_value(lines, reported_s):
+    assert newest_figures(lines, NOW_S).reported_s == reported_s

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 import unittest
 from pathlib import Path
 from typing import Any
@@ -138,8 +139,11 @@ class Steps(unittest.TestCase):
 
     def test_a_saved_checkpoint_is_in_the_file_at_once(self) -> None:
         saver = checkpoint_saver(self.file.parent)
+        began_at = time.time()
         saver.save(200, lambda out: out.write(b"weights"))
-        self.assertEqual(json.loads(self.file.read_text())["checkpoint_step"], 200)
+        report = self.written()
+        self.assertEqual(report["checkpoint_step"], 200)
+        self.assertGreaterEqual(report["checkpoint_at"], began_at)
 
     def test_a_stall_is_what_exceeds_the_median_without_saving(self) -> None:
         clock = iter([*range(10, 40), 140.0, 141.0, 241.0, 242.0])

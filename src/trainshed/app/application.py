@@ -281,7 +281,7 @@ def build(
     read_progress = cache(partial(make_progress, store, engines, prices))
     streams = Streams(settings.streams_max)
     telemetry = make_telemetry(
-        settings, store, counters, controller, nodes, streams, traces, read_progress
+        settings, store, counters, controller, nodes, streams, traces, read_progress, read_accounts
     )
     alerts = Alerts(
         store=store,

@@ -19,12 +19,13 @@ from trainshed.service.nodes.node_service import NodeService
 from trainshed.service.telemetry import families
 from trainshed.service.telemetry.counters import Counters
 from trainshed.service.telemetry.family import Family
-from trainshed.service.telemetry.job_page import JobsPage
+from trainshed.service.telemetry.job_page import JobFigures, JobsPage
 from trainshed.service.telemetry.server_page import HeldTime, MetricsPage, PageSources
 from trainshed.storage.buckets import buckets_of
 from trainshed.store.opening import Store
 
 if TYPE_CHECKING:
+    from trainshed.service.costs.job_accounts import JobAccounts
     from trainshed.service.figures.progress import ProgressReader
 
 
@@ -44,6 +45,7 @@ def make_telemetry(  # noqa: PLR0913, PLR0917 - what the pages describe
     streams: Streams,
     traces: Traces,
     read_progress: Callable[[], "ProgressReader"],
+    read_accounts: Callable[[], "JobAccounts"],
 ) -> ServerTelemetry:
     """Connect the pages to what they read; nothing is read yet."""
     sources = PageSources(
@@ -57,7 +59,12 @@ def make_telemetry(  # noqa: PLR0913, PLR0917 - what the pages describe
         database="postgresql" if (settings.database or "").startswith("postgresql") else "sqlite",
     )
     page = MetricsPage(sources)
-    jobs = JobsPage(store, settings.metrics.jobs_max, lambda: read_progress().progress(None).rows)
+    figures = JobFigures(
+        progress=lambda: read_progress().progress(None).rows,
+        reported=lambda: read_progress().reported_s,
+        checkpoints=lambda: read_accounts().checkpoints,
+    )
+    jobs = JobsPage(store, settings.metrics.jobs_max, figures)
     return ServerTelemetry(
         pages=MetricsPages(
             server=lambda is_open, is_scrape: page.text(is_open=is_open, is_scrape=is_scrape),

@@ -64,6 +64,8 @@ class StepTimes:
     """By how much the numbers ascended, without the times that they began again."""
     checkpoint_step: int | None = None
     """The step of the newest whole checkpoint; None if unknown."""
+    checkpoint_at: float = 0.0
+    """When it was complete, in seconds since 1970; 0 if unknown."""
     stalled_s: float = 0.0
     """By how many seconds steps over ten times the median exceeded it."""
     saving_s: float = 0.0
@@ -100,6 +102,7 @@ def step_times_of(document: object) -> StepTimes:
         last_step=_step_number(document, "last_step"),
         numbered=int(_number(document, "numbered")),
         checkpoint_step=_step_number(document, "checkpoint_step"),
+        checkpoint_at=_number(document, "checkpoint_at"),
         stalled_s=_number(document, "stalled_s"),
         saving_s=_number(document, "saving_s"),
     )

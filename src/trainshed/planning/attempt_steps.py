@@ -36,6 +36,8 @@ class StepsMade:
     step_s: float | None = None
     """Seconds of a step, without stalls and saving; None if numbers are unknown."""
     checkpoint_step: int | None = None
+    checkpoint_s: float | None = None
+    """When the newest checkpoint was complete, in seconds since 1970; None if unknown."""
     stalled_s: float = 0.0
     saving_s: float | None = None
 
@@ -57,6 +59,7 @@ class StepsMade:
             last_step=attempt.last_step,
             step_s=attempt.step_s,
             checkpoint_step=attempt.checkpoint_step,
+            checkpoint_s=attempt.checkpoint_s,
             stalled_s=attempt.stalled_s,
             saving_s=attempt.saving_s,
         )
@@ -71,6 +74,7 @@ class StepsMade:
             last_step_s=self.last_s,
             step_s=self.step_s,
             checkpoint_step=self.checkpoint_step,
+            checkpoint_s=self.checkpoint_s,
             stalled_s=self.stalled_s,
             saving_s=self.saving_s,
         )
@@ -88,6 +92,7 @@ def steps_made(times: StepTimes | None) -> StepsMade | None:
         last_step=times.last_step,
         step_s=max(0.0, span_s) / times.numbered if times.numbered else None,
         checkpoint_step=times.checkpoint_step,
+        checkpoint_s=times.checkpoint_at or None,
         stalled_s=times.stalled_s,
         saving_s=times.saving_s or None,
     )

@@ -41,6 +41,8 @@ class AttemptTimes:
     """Seconds of a step, without stalls and saving; None if unknown."""
     checkpoint_step: int | None = None
     """The step of the newest whole checkpoint; None if unknown."""
+    checkpoint_s: float | None = None
+    """When it was complete, in seconds since 1970; None if unknown."""
     stalled_s: float = 0.0
     """Seconds by which slow steps exceeded the median, as the trainer measured them."""
     hangs: tuple[tuple[float, float], ...] = ()

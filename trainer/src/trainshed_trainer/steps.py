@@ -48,6 +48,7 @@ class StepTimes:
         self._first_number: int | None = None
         self._last_number: int | None = None
         self._checkpoint_number: int | None = None
+        self._checkpoint_at = 0.0
         self._numbered = 0
         self._stalled_s = self._saving_s = self._saved_since_s = self._typical_s = 0.0
         self._first: list[tuple[float, float]] = []
@@ -104,7 +105,7 @@ class StepTimes:
         """Record that a checkpoint of a step is complete, and write the file."""
         with suppress(Exception):  # as everywhere here: nothing ends a training
             if step <= NUMBER_MAX:
-                self._checkpoint_number = step
+                self._checkpoint_number, self._checkpoint_at = step, time.time()
                 self.write()
 
     def describe(self, **model: Any) -> None:
@@ -172,6 +173,7 @@ class StepTimes:
             "last_step": self._last_number,
             "numbered": self._numbered,
             "checkpoint_step": self._checkpoint_number,
+            "checkpoint_at": self._checkpoint_at,
             "stalled_s": self._stalled_s,
             "saving_s": self._saving_s,
             "first": [_round_step(step) for step in self._first],

@@ -6,13 +6,14 @@ change, nodes leave, and files with the steps of a killed supervisor are deleted
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
+from trainshed.model.bounded import BoundedDict
 from trainshed.planning.attempt_steps import STEPS_READ, StepsMade
 from trainshed.planning.goodput import AttemptTimes, JobTimes, job_goodput
 from trainshed.service.costs.gpu_measurements import GpuMeasurements
@@ -35,6 +36,8 @@ from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.steps import StoredEvent
 from trainshed.store.records.usage import JobUse, UsageRow, UsingJob
 
+#: The most jobs whose newest checkpoint is remembered.
+CHECKPOINTS_MAX: Final = 10_000
 #: A job that ended longer ago gets no event with its goodput.
 EVENT_S_MAX: Final = 86_400.0
 #: The most attempts of which the event with the goodput has steps that were read from files.
@@ -58,6 +61,10 @@ class JobAccounts:
     engines: Engines
     prices: PriceSource
     measurements: GpuMeasurements = field(default_factory=GpuMeasurements)
+    checkpoints: MutableMapping[int, float] = field(
+        default_factory=partial(BoundedDict, CHECKPOINTS_MAX)
+    )
+    """When the newest checkpoint of a job was complete, in seconds since 1970, by uid."""
     usage_steps: UsageSteps = field(default_factory=partial(PacedReads, STEPS_MAX))
 
     def read(self, uid: int) -> UsedTime:
@@ -109,6 +116,7 @@ class JobAccounts:
 
     def _account(self, facts: "_Facts") -> JobUse:
         attempts = self._list_attempts(facts)
+        self._note_checkpoint(facts.job.record.uid, attempts)
         times = self._compute_times(facts, attempts)
         rows = self._compute_rows(facts.job, times)
         record = facts.job.record
@@ -117,6 +125,12 @@ class JobAccounts:
         goodput = job_goodput(times, self._now_s())
         inputs = {"gpus": facts.gpus, STEPS_READ: _list_steps_read(facts.events, attempts)}
         return JobUse(record, rows, end_event(goodput, sum_cost(rows), idle_ratio(rows), inputs))
+
+    def _note_checkpoint(self, uid: int, attempts: Sequence[AttemptTimes]) -> None:
+        """Remember the newest checkpoint; a program may report any time, also a later one."""
+        if times_s := [one.checkpoint_s for one in attempts if one.checkpoint_s]:
+            newest_s = min(self._now_s(), max(times_s))
+            self.checkpoints[uid] = max(newest_s, self.checkpoints.get(uid, 0.0))
 
     def _read_facts(self, uid: int) -> "_Facts":
         return self._find_facts(self.store.using_jobs([uid])[uid])

@@ -16,6 +16,8 @@ class NewestFigures(NamedTuple):
     total: int | None = None
     step_s: float | None = None
     gpu_use: float | None = None
+    reported_s: float | None = None
+    """The end of the newest sample in which a program reported, in seconds since 1970."""
 
 
 def newest_figures(lines: Sequence[UsageLine], now_s: float) -> NewestFigures:
@@ -30,7 +32,15 @@ def newest_figures(lines: Sequence[UsageLine], now_s: float) -> NewestFigures:
         total=None if slowest is None else reports[slowest].total,
         step_s=None if slowest is None else _step_s(lines, slowest),
         gpu_use=_gpu_use(lines, now_s),
+        reported_s=max(
+            (line.at for line in lines if any(map(_has_report, line.replicas.values()))),
+            default=None,
+        ),
     )
+
+
+def _has_report(usage: ReplicaUsage) -> bool:
+    return usage.step is not None or bool(usage.values)
 
 
 def _last_reports(lines: Sequence[UsageLine]) -> dict[str, ReplicaUsage]:

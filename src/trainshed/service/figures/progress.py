@@ -52,6 +52,11 @@ class _AttemptFacts:
 class _LastStep(NamedTuple):
     step: int | None
     total: int | None
+    reported_s: float | None
+
+
+def _find_last_step(figures: NewestFigures) -> _LastStep:
+    return _LastStep(figures.step, figures.total, figures.reported_s)
 
 
 class ProgressReader:
@@ -75,7 +80,16 @@ class ProgressReader:
         self._answers = BoundedDict[str | None, tuple[float, JobProgress]](_SCOPES_MAX)
         self._facts = BoundedDict[AttemptKey, _AttemptFacts](10 * ROWS_MAX)
         self._last_steps = BoundedDict[AttemptKey, _LastStep](10 * ROWS_MAX)
+        self._reported_s = BoundedDict[str, float](10 * ROWS_MAX)
         self._searches_left = 0
+
+    @property
+    def reported_s(self) -> Mapping[str, float]:
+        """When the program of each job last reported progress, since 1970, by the job's name.
+
+        As old as the answers of ``progress``.
+        """
+        return self._reported_s
 
     def progress(self, project: str | None) -> JobProgress:
         """Return the progress of a project's running jobs; None for those of all projects.
@@ -103,6 +117,8 @@ class ProgressReader:
     def _row(self, job: JobListRow) -> ProgressRow:
         key = AttemptKey(job.uid, job.attempt)
         facts, figures = self._facts_of(key, job.project), self._figures_of(key)
+        if figures.reported_s is not None:
+            self._reported_s[job.name] = figures.reported_s
         return ProgressRow(
             project=job.project,
             job=job.name,
@@ -124,7 +140,8 @@ class ProgressReader:
             last = self._last_step(engine, key, figures)
         except OSError:
             return NewestFigures()  # the engine cannot be reached; its nodes say so
-        return figures._replace(step=last.step, total=last.total)
+        reported_s = figures.reported_s or last.reported_s
+        return figures._replace(step=last.step, total=last.total, reported_s=reported_s)
 
     def _last_step(
         self, engine: SupportsUsage, key: AttemptKey, figures: NewestFigures
@@ -134,12 +151,12 @@ class ProgressReader:
         Raises OSError.
         """
         if figures.step is not None:
-            self._last_steps[key] = _LastStep(figures.step, figures.total)
+            self._last_steps[key] = _find_last_step(figures)
         elif key not in self._last_steps and self._searches_left:
             self._searches_left -= 1
             all_figures = newest_figures(engine.read_usage(key), time.time())
-            self._last_steps[key] = _LastStep(all_figures.step, all_figures.total)
-        return self._last_steps.get(key, _LastStep(None, None))
+            self._last_steps[key] = _find_last_step(all_figures)
+        return self._last_steps.get(key, _LastStep(None, None, None))
 
     def _facts_of(self, key: AttemptKey, project: str) -> _AttemptFacts | None:
         """Return the facts of an attempt; None for a job that was just deleted."""

@@ -33,6 +33,12 @@ GPU_SECONDS: Final = _family(_C, "gpu_seconds", "GPU-seconds that the job has he
 ENERGY: Final = _family(_C, "energy_joules", "Energy of the job's GPUs")
 GOODPUT: Final = _family(_G, "goodput_ratio", "Productive time over the time with machines")
 ETTR: Final = _family(_G, "ettr_ratio", "Productive time over the time since the submission")
+REPORTED: Final = _family(
+    _G, "heartbeat_timestamp_seconds", "When the program last reported a step or a value"
+)
+CHECKPOINT: Final = _family(
+    _G, "last_checkpoint_timestamp_seconds", "When the newest checkpoint was complete"
+)
 COST: Final = _family(
     _G, "cost", "Cost of the job until now; at_least: a machine has no price", "currency",
     "at_least",

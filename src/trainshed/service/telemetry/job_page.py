@@ -4,6 +4,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from trainshed.model.refusals import Code, Refusal
@@ -29,6 +30,18 @@ _Key = tuple[str, str]
 _Samples = dict[Family, dict[tuple[str, ...], float]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFigures:
+    """Where the page reads what programs of jobs report; times are in seconds since 1970."""
+
+    progress: Callable[[], Iterable[ProgressRow]] = tuple
+    """Returns the rows of the running jobs of all projects."""
+    reported: Callable[[], Mapping[str, float]] = dict
+    """Returns when the programs of these rows last reported progress, by the name of the job."""
+    checkpoints: Callable[[], Mapping[int, float]] = dict
+    """Returns when the newest checkpoints were complete, by uid."""
+
+
 class JobsPage:
     """The page of jobs.  Thread-safe."""
 
@@ -36,13 +49,13 @@ class JobsPage:
         self,
         store: Store,
         jobs_max: int,
-        progress: Callable[[], Iterable[ProgressRow]] = tuple,
+        figures: JobFigures | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``progress`` returns the rows of the running jobs of all projects."""
+        """Without ``figures`` the page has what the store has of jobs."""
+        self._figures = figures or JobFigures()
         self._store = store
         self._jobs_max = jobs_max
-        self._progress = progress
         self._monotonic = monotonic
         self._uses = OpenJobUses(store, monotonic)
         self._reader = TimedReader(self._read, "metrics-jobs")
@@ -69,6 +82,7 @@ class JobsPage:
         samples: _Samples = defaultdict(dict)
         jobs = self._store.newest_open(limit=self._jobs_max)
         uses = self._uses.read(jobs)
+        checkpoints = self._figures.checkpoints()
         keys = set()
         for job in jobs:
             key = _cut(job.project), _cut(job.job_id)
@@ -76,10 +90,13 @@ class JobsPage:
             _add_job(samples, key, job)
             if (use := uses.get(job.uid)) is not None:
                 _add_use(samples, key, use)
-        for row in self._progress():
+            if (checkpoint_s := checkpoints.get(job.uid)) is not None:
+                samples[families.CHECKPOINT][key] = checkpoint_s
+        rows, reported = self._figures.progress(), self._figures.reported()
+        for row in rows:
             key = _cut(row.project), _cut(row.job.rpartition("/")[2])
             if key in keys:
-                _add_progress(samples, key, row)
+                _add_progress(samples, key, row, reported.get(row.job))
         return samples
 
 
@@ -120,13 +137,14 @@ def _add_use(samples: _Samples, key: _Key, use: OpenJobUse) -> None:
     _add_figures(samples, key, figures)
 
 
-def _add_progress(samples: _Samples, key: _Key, row: ProgressRow) -> None:
+def _add_progress(samples: _Samples, key: _Key, row: ProgressRow, reported_s: float | None) -> None:
     figures = {
         families.STEP: row.step,
         families.STEPS_EXPECTED: row.total,
         families.STEP_SECONDS: row.step_s,
         families.STEP_PREDICTED: row.predicted_step_s,
         families.GPU_UTILIZATION: row.gpu_use,
+        families.REPORTED: reported_s,
     }
     _add_figures(samples, key, figures)
     if row.cost and isinstance(amount := row.cost.get("amount"), int | float):
