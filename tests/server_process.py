@@ -35,7 +35,7 @@ _FORKS = ForkServer(
         "trainshed.api.native.app",
     ),
     *("trainshed.engines.local.factory", "trainshed.api.metrics"),
-    *("trainshed.tuning.advance", "trainshed.service.auth.signing_keys"),
+    *("trainshed.tuning.advance", "trainshed.service.auth.signed_tokens"),
     *("alembic.context", "alembic.command", "uvloop"),
     *("cryptography.hazmat.backends.openssl.backend", "grpc._server", "pydantic.dataclasses"),
     *("uvicorn.lifespan.off", "uvicorn.loops.auto", "uvicorn.protocols.http.auto"),

@@ -182,9 +182,10 @@ def words(sql):
     return None if sql is None else " ".join(sql.split())
 
 
-def test_alembic_is_not_imported_for_a_database_of_today(sqlite_url, clock):
+@pytest.mark.parametrize("module", ["alembic.command", "sqlalchemy.dialects.postgresql"])
+def test_a_sqlite_database_of_today_is_opened_without(sqlite_url, clock, module):
     open_store(sqlite_url, clock).close()
-    code = f"{OPENS}.close(); assert 'alembic.command' not in sys.modules"
+    code = f"{OPENS}.close(); assert {module!r} not in sys.modules"
     subprocess.run([sys.executable, "-c", code, sqlite_url], check=True)
 
 

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import Row, bindparam, delete, select
-from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.model.job import JobSpec
 from trainshed.model.resource_names import JobUid
@@ -24,6 +23,7 @@ from trainshed.store.records.steps import CommittedChange, NewEvent
 from trainshed.store.story import event_rows
 from trainshed.store.tables import EVENTS, JOBS, LABELS, RETRY_KEYS, SPECS
 from trainshed.store.times import deadline_ns
+from trainshed.store.upsert import insert
 from trainshed.store.writer import Transaction
 
 #: How long a retry key is valid (docs/sources/gcloud.md 8.3: for a few minutes).

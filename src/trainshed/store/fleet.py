@@ -6,13 +6,13 @@ from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Row, bindparam, delete, func, select, update
-from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.model.resources import Node, NodeState
 from trainshed.store import codec
 from trainshed.store.database import Database
 from trainshed.store.records.nodes import NodeRow, NodeStateRow
 from trainshed.store.tables import ATTEMPTS, JOBS, NODE_STATES, NODES, REPLICAS
+from trainshed.store.upsert import insert
 from trainshed.store.writer import Transaction
 
 _new = insert(NODES)

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import Row, Select, bindparam, delete, func, or_, select, update
-from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.model.access import AccessRole
 from trainshed.store import codec
@@ -15,6 +14,7 @@ from trainshed.store.names import project_number
 from trainshed.store.records.access import SigningKey, Token
 from trainshed.store.rows import of_columns
 from trainshed.store.tables import BUCKETS, KEYS, OWNERS, PROJECTS, TOKENS
+from trainshed.store.upsert import insert
 from trainshed.store.writer import Transaction
 
 T = TypeVar("T")

@@ -11,13 +11,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import BigInteger, Connection, Text, bindparam, func, select, update
-from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
 from trainshed.store.records.steps import StoredEvent
 from trainshed.store.story import stored_event
 from trainshed.store.tables import EVENTS, MARKS, TRIALS
+from trainshed.store.upsert import insert
 from trainshed.store.writer import Transaction
 
 #: The name of the mark: the ``seq`` of the last event whose spans were sent.

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, delete, text
-from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 from sqlalchemy.exc import DBAPIError
 
 from trainshed.model.bounded import BoundedDict
@@ -37,6 +36,7 @@ from trainshed.store.steps import Steps
 from trainshed.store.story import Story
 from trainshed.store.studies import StoredStudies
 from trainshed.store.tables import LEASES, MARKS
+from trainshed.store.upsert import insert
 from trainshed.store.usage import StoredUsage
 from trainshed.store.work import StoredLeases, Work
 from trainshed.store.writer import HOLDING_MARK, StoreListener

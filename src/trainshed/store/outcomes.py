@@ -10,7 +10,6 @@ from dataclasses import fields
 from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, desc, exists, select, tuple_, update
-from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.model.step_times import STEPS
 from trainshed.store import codec
@@ -25,6 +24,7 @@ from trainshed.store.records.steps import StoredEvent
 from trainshed.store.rows import of_columns
 from trainshed.store.story import add_event, stored_event
 from trainshed.store.tables import CALIBRATIONS, EVENTS, OUTCOMES
+from trainshed.store.upsert import insert
 from trainshed.store.writer import Transaction
 
 #: The number of newest rows that are kept of each project.

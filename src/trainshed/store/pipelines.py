@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Row, Select, bindparam, delete, insert, select
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from trainshed.store import codec, filtering, rows
 from trainshed.store.adding import UidTaken, add_all, add_labels, prepare
@@ -16,6 +15,7 @@ from trainshed.store.models import add_model
 from trainshed.store.records.jobs import JobQuery, JobRecord, NewJob
 from trainshed.store.records.models import NewModel, Operation, Pipeline
 from trainshed.store.tables import JOBS, MODELS, OPERATIONS, PIPELINES, SPECS
+from trainshed.store.upsert import insert as upsert
 from trainshed.store.writer import Transaction
 
 _OF_PIPELINE = {

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Row, Table, bindparam, delete, select, update
-from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.store import codec
 from trainshed.store.database import Database
@@ -13,6 +12,7 @@ from trainshed.store.grants import token_of
 from trainshed.store.records.access import SignIn, SignInCode, Token
 from trainshed.store.rows import of_columns
 from trainshed.store.tables import SIGN_IN_CODES, SIGN_INS, TOKENS
+from trainshed.store.upsert import insert
 from trainshed.store.writer import Transaction
 
 #: One query for both: each call of a browser reads them.

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Final
 
 from sqlalchemy import Connection, Engine, bindparam, delete, select
-from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.store import clock_jumps
 from trainshed.store.clock_jumps import ClockJump
 from trainshed.store.tables import LEASES, MARKS
+from trainshed.store.upsert import insert
 
 _NS_PER_S: Final = 1_000_000_000
 #: The clock may be too fast or too slow by this part of the elapsed time: a tenth.

@@ -10,6 +10,7 @@ from typing import Final
 from sqlalchemy import (
     BigInteger,
     Column,
+    Connection,
     Float,
     ForeignKey,
     Index,
@@ -17,6 +18,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    event,
     text,
 )
 
@@ -31,8 +33,16 @@ _WAITS = "state = 'QUEUED'"
 
 
 def _partial(name: str, *columns: str, where: str, unique: bool = False) -> Index:
-    only = text(where)
-    return Index(name, *columns, unique=unique, sqlite_where=only, postgresql_where=only)
+    return Index(name, *columns, unique=unique, sqlite_where=text(where))
+
+
+@event.listens_for(METADATA, "before_create")
+def _limit_indexes(metadata: MetaData, connection: Connection, **_: object) -> None:
+    """Give PostgreSQL the conditions of indexes; only here, because it imports its drivers."""
+    if connection.dialect.name == "postgresql":
+        for index in [index for table in metadata.tables.values() for index in table.indexes]:
+            options = index.dialect_options
+            options["postgresql"]["where"] = options["sqlite"]["where"]
 
 
 def _numbers(*names: str, null: bool = False) -> list[Column[int]]:

@@ -23,7 +23,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.model.event_kinds import GOODPUT
 from trainshed.model.roles import Role
@@ -46,6 +45,7 @@ from trainshed.store.records.usage import (
 from trainshed.store.rows import JOB, decode_demand, job_record
 from trainshed.store.story import add_events_once, stored_event
 from trainshed.store.tables import ATTEMPT_USAGE, GPU_DAYS, JOBS, MARKS, REPLICAS, SPECS
+from trainshed.store.upsert import insert
 from trainshed.store.writer import Transaction
 
 #: The mark of the last job whose time was stored after its seats changed.

@@ -18,7 +18,6 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.lifecycle.events import Command
 from trainshed.model.attempt import AttemptKey
@@ -33,6 +32,7 @@ from trainshed.store.records.steps import NewEvent, StoredCommand
 from trainshed.store.steady_clock import note
 from trainshed.store.story import add_event
 from trainshed.store.tables import ATTEMPTS, COMMANDS, JOBS, LEASES, MARKS
+from trainshed.store.upsert import insert
 from trainshed.store.writer import HOLDING_MARK, Transaction
 
 _SCHEDULER = "scheduler"

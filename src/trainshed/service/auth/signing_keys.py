@@ -1,6 +1,7 @@
 """Registers, lists and removes public keys of service accounts.
 
-As in ``tokens``, the functions are for administrators of the installation only.
+As in ``tokens``, the functions are for administrators of the installation only.  What reads and
+makes keys is imported when it is called: it takes 4 MB, and most servers have no such keys.
 """
 
 import hashlib
@@ -10,13 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
 from trainshed.model.access import ALL_PROJECTS
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service.auth import key_files
-from trainshed.service.auth.key_files import BITS_MIN
-from trainshed.service.auth.signed_tokens import public_key
 from trainshed.service.auth.tokens import (
     Nothing,
     RoleName,
@@ -112,6 +108,8 @@ def new_key_file(url: str, name: str, project: str | None) -> dict[str, Any]:
     """
     if not _ACCOUNT.fullmatch(name):
         raise invalid(f"name must be 1 to 63 characters of a-z, 0-9 and -, got {name!r}")
+    from trainshed.service.auth import key_files  # noqa: PLC0415
+
     scope = project_of(project) if project else "all"
     account = f"{name}@{scope.replace(':', '.').replace('*', 'all')}"
     of_all = project in (None, ALL_PROJECTS)
@@ -120,6 +118,14 @@ def new_key_file(url: str, name: str, project: str | None) -> dict[str, Any]:
 
 def _check_key(pem: Any) -> tuple[str, str]:
     """Return the key in normal form and its fingerprint.  Raises Refusal."""
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+        Encoding,
+        PublicFormat,
+    )
+
+    from trainshed.service.auth.key_files import BITS_MIN  # noqa: PLC0415
+    from trainshed.service.auth.signed_tokens import public_key  # noqa: PLC0415
+
     try:
         key = public_key(str(pem))
     except ValueError:
