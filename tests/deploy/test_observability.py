@@ -29,13 +29,14 @@ needs_promtool = pytest.mark.skipif(
 #: What Prometheus itself records.
 _PROMETHEUS_NAMES = {"up"}
 _NAME = re.compile(r"\b(trainshed[_:][a-zA-Z0-9_:]+|process_[a-z_]+|up)\b(?=[{\[ )*/<>=]|$)")
-_MATCHER = re.compile(r'\b(state|reason|cause|honoured|code)(?:=|!=)"([^"]*)"')
+_MATCHER = re.compile(r'\b(state|reason|cause|honoured|code|result)(?:=|!=)"([^"]*)"')
 #: The values that the server gives to labels with a closed set of them.
 _LABEL_VALUES = {
     "state": {state.value for state in GpuState},
     "reason": {reason.value for reason in Reason},
     "cause": {cause.value for cause in Cause},
     "honoured": {"yes", "no"},
+    "result": {"done", "refused"},
     "code": {"2xx", "3xx", "4xx", "5xx"},
 }
 
