@@ -161,10 +161,30 @@ def test_the_queue_of_a_cluster_is_a_phase_of_the_attempt():
     ]
 
 
-def test_a_study_has_one_span_and_no_phases():
-    rows = events((0, 0, "ACCEPTED"), (1, 0, "TRIAL_CREATED"), (9, 0, "STUDY_ENDED"))
-    study = TracedJob(installation=5, uid=77, is_study=True)
-    assert times(job_spans(study, rows)) == [("study", 0, 9)]
+def test_a_study_has_spans_of_its_searches_and_its_trials():
+    rows = events(
+        (0, 0, "ACCEPTED"),
+        (3, 0, "TRIAL_CREATED", {"trial": 1, "suggest_s": 2.0}),
+        (3, 0, "TRIAL_CREATED", {"trial": 2}),
+        (4, 0, "TRIAL_STOPPED_EARLY", {"trial": 2}),
+        (5, 0, "TRIAL_ENDED", {"trial": 2}),
+        (8, 0, "TRIAL_ENDED", {"trial": 1}),
+        (8, 0, "TRIAL_ENDED"),
+        (9, 0, "STUDY_ENDED"),
+    )
+    study = TracedJob(installation=5, uid=77, is_study=True, trial_uids={2: 99})
+    spans = job_spans(study, rows)
+    assert times(spans) == [
+        ("study.suggest", 1, 3),
+        ("trial", 3, 5),
+        ("trial", 3, 8),
+        ("study", 0, 9),
+    ]
+    second, first, root = (ended.span for ended in spans[1:])
+    assert second.attributes["trainshed.trial"] == "2"
+    assert second.parent_id == root.span_id
+    assert [link.trace_id for link in second.links] == [job_trace_id(5, 99)]
+    assert first.links == ()
 
 
 def test_a_phase_keeps_only_so_many_of_its_events():

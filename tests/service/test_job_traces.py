@@ -133,7 +133,11 @@ def test_the_trace_of_a_trial_links_to_the_trace_of_its_study(store):
     study = add_study(store).uid
     [trial] = advance(store, study, new_trials=new_trials(1))
     happen(store, trial.job_uid, "SUCCEEDED")
+    for kind in ("TRIAL_CREATED", "TRIAL_ENDED"):
+        store.add_event(study, NewEvent(kind=kind, message=kind, data={"trial": 1}))
     happen(store, study, "STUDY_ENDED")
     by_name = {span.name: span for span in server.next_spans()}
     [link] = by_name["job"].links
     assert (link.trace_id, link.span_id) == (by_name["study"].trace_id, by_name["study"].span_id)
+    [back] = by_name["trial"].links
+    assert (back.trace_id, back.span_id) == (by_name["job"].trace_id, by_name["job"].span_id)

@@ -19,7 +19,7 @@ from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey, Report
 from trainshed.model.status import JobError, JobState
 from trainshed.model.study import StudySpec
-from trainshed.model.trials import Measurement, TrialRecord, TrialState
+from trainshed.model.trials import SUGGEST_S, TRIAL_CREATED, Measurement, TrialRecord, TrialState
 from trainshed.observability.log_fields import log_fields
 from trainshed.store.base import StoreFault
 from trainshed.store.decisions import CANCELLED, ending_step
@@ -34,7 +34,7 @@ from trainshed.store.records.studies import (
     TrialReports,
 )
 from trainshed.tuning.measuring import measurements
-from trainshed.tuning.study_step import Advance, StudyContext, TrialSnapshot
+from trainshed.tuning.study_step import Advance, StudyContext, StudyEvent, TrialSnapshot
 
 _LOG = logging.getLogger(__name__)
 
@@ -219,7 +219,9 @@ class Studies:
         began_s = time.monotonic()
         decision = advance(record.job.spec.study, state, snapshots, view.context)
         if decision.new:
-            self._listener.suggested(time.monotonic() - began_s)
+            suggest_s = time.monotonic() - began_s
+            self._listener.suggested(suggest_s)
+            decision = replace(decision, events=_time_search(decision.events, suggest_s))
         step = self._step(view, decision)
         applied = step is not None and self._store.apply_study(step)
         if step is not None and not applied:
@@ -311,6 +313,13 @@ class Studies:
             step = ending_step(uid, record.version, state, error, server=self._leases.name)
             if step is not None:
                 yield step
+
+
+def _time_search(events: Sequence[StudyEvent], seconds: float) -> tuple[StudyEvent, ...]:
+    """Add to the first new trial's event how long the search for the new points took."""
+    first = next(event for event in events if event.kind == TRIAL_CREATED)
+    timed = first._replace(data={**first.data, SUGGEST_S: round(seconds, 6)})
+    return tuple(timed if event is first else event for event in events)
 
 
 def _compute_fingerprint(collected: Sequence[Collected]) -> int:

@@ -15,6 +15,11 @@ Values = tuple[tuple[str, Value], ...]
 #: The kind of the event of a study that stops a trial early; its data are an ``EarlyStop`` with
 #: ``trial``, the number of the trial.
 TRIAL_STOPPED_EARLY: Final = "TRIAL_STOPPED_EARLY"
+#: The kinds of the events with which a trial begins and ends; their data has its number.
+TRIAL_CREATED: Final = "TRIAL_CREATED"
+TRIAL_ENDED: Final = "TRIAL_ENDED"
+#: The key of the seconds that the search for new points took, in the first of their events.
+SUGGEST_S: Final = "suggest_s"
 
 #: From this number on, Python writes whole floats with an exponent and without a point.
 _WHOLE_MAX: Final = 1e16

@@ -60,6 +60,10 @@ EVENTS_OF_JOBS = (
     .limit(bindparam("most"))
 )
 STUDIES_OF_JOBS = select(TRIALS.c.job_uid, TRIALS.c.uid).where(TRIALS.c.job_uid == _WANTED.c.uid)
+_NUMBERS = given("numbers", number=BigInteger)
+JOBS_OF_TRIALS = select(TRIALS.c.number, TRIALS.c.job_uid).where(
+    TRIALS.c.uid == bindparam("of_uid"), TRIALS.c.number.in_(select(_NUMBERS.c.number))
+)
 
 Events = Sequence[StoredEvent]
 
@@ -122,6 +126,14 @@ class StoredJobTraces:
         """Return the uid of the study of each of these jobs that is a trial's."""
         wanted = json.dumps([[uid] for uid in uids])
         return {row.job_uid: row.uid for row in self._db.rows(STUDIES_OF_JOBS, wanted=wanted)}
+
+    def jobs_of_trials(self, uid: int, numbers: Sequence[int]) -> Mapping[int, int]:
+        """Return the uids of the jobs of these trials of a study, by number."""
+        if not numbers:
+            return {}
+        wanted = json.dumps([[number] for number in numbers])
+        rows = self._db.rows(JOBS_OF_TRIALS, of_uid=uid, numbers=wanted)
+        return {row.number: row.job_uid for row in rows}
 
     def move_trace_mark(self, before: int, after: int) -> bool:
         """Set the mark, if it is still ``before``; return whether it was."""

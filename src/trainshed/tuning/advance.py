@@ -12,6 +12,8 @@ from typing import Final
 from trainshed.model.status import JobState
 from trainshed.model.study import StudySpec
 from trainshed.model.trials import (
+    TRIAL_CREATED,
+    TRIAL_ENDED,
     TRIAL_STOPPED_EARLY,
     Measurement,
     TrialRecord,
@@ -141,7 +143,7 @@ def _follow_job(draft: _Study, snapshot: TrialSnapshot, now: datetime) -> None:
         ended_trial = replace(ended_trial, end_time=snapshot.job_end or now)
         trials = [*draft.trials.values()]
         message = trial_ended(draft.spec, ended_trial, trials)
-        draft.put(ended_trial, StudyEvent("TRIAL_ENDED", message))
+        draft.put(ended_trial, StudyEvent(TRIAL_ENDED, message, {"trial": trial.number}))
 
 
 def _end_trial(draft: _Study, trial: TrialRecord, snapshot: TrialSnapshot) -> TrialRecord:
@@ -191,7 +193,9 @@ def _new_trials(draft: _Study, context: StudyContext) -> tuple[tuple[TrialRecord
     suggested = suggest(study, trials, new_count, context.seed, prior=context.prior)
     numbers = _free_numbers((*context.prior, *trials))
     new = tuple(TrialRecord(number=next(numbers), values=values) for values in suggested.values)
-    draft.events += [StudyEvent("TRIAL_CREATED", trial_created(trial)) for trial in new]
+    draft.events += [
+        StudyEvent(TRIAL_CREATED, trial_created(trial), {"trial": trial.number}) for trial in new
+    ]
     return new, suggested.exhausted
 
 

@@ -6,10 +6,11 @@ machines belongs to the event GOODPUT, which follows the end and says what the r
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from trainshed.model import event_kinds as kinds
+from trainshed.model.trials import SUGGEST_S, TRIAL_CREATED, TRIAL_ENDED
 from trainshed.observability.spans import (
     Attributes,
     SpanEvent,
@@ -39,7 +40,9 @@ PHASES: Final[Mapping[str, str]] = {
 ENDS: Final = frozenset({"SUCCEEDED", "FAILED", "CANCELLED", "STUDY_ENDED"})
 _REPLICA_ENDED: Final = "REPLICA_ENDED"
 #: The kinds of events that end a span.
-ENDING_KINDS: Final = frozenset({*PHASES, *ENDS, kinds.GOODPUT} - {"ACCEPTED"})
+ENDING_KINDS: Final = frozenset(
+    {*PHASES, *ENDS, kinds.GOODPUT, TRIAL_CREATED, TRIAL_ENDED} - {"ACCEPTED"}
+)
 #: The kinds of events with which an attempt gets its nodes, or enters the queue of its engine.
 _OPENS_ATTEMPT: Final = frozenset({"PLACED", "HANDED_OVER", "PREPARING"})
 #: The most events of a span.
@@ -51,6 +54,8 @@ _NS_PER_S: Final = 1e9
 NAMES: Final = (
     "job",
     "study",
+    "study.suggest",
+    "trial",
     "job.attempt",
     *(f"job.{phase}" for phase in dict.fromkeys(PHASES.values())),
     "replica",
@@ -66,6 +71,8 @@ class TracedJob:
     is_study: bool = False
     study_uid: int | None = None
     """The study of a trial's job."""
+    trial_uids: Mapping[int, int] = field(default_factory=dict)
+    """The jobs of a study's trials, by the number of the trial."""
     attributes: Attributes = field(default_factory=dict)
 
 
@@ -117,6 +124,8 @@ class _JobLife:
         self._end_ns = 0
         self._goodput: Attributes | None = None
         self._restarts = 0
+        self._trials: dict[object, StoredEvent] = {}
+        """The trials of a study that have not ended, by number."""
 
     def follow(self, events: Sequence[StoredEvent]) -> Iterator[Iterator[EndedSpan]]:
         for event in events:
@@ -136,7 +145,9 @@ class _JobLife:
 
     def _read(self, event: StoredEvent) -> Iterator[EndedSpan]:
         kind, end_ns = event.kind, self._read_end_ns(event)
-        if kind == _REPLICA_ENDED:
+        if self._job.is_study and kind in {TRIAL_CREATED, TRIAL_ENDED}:
+            yield from self._follow_trial(event)
+        elif kind == _REPLICA_ENDED:
             if self._attempt is not None:
                 self._attempt.replicas.append(event)
         elif kind in ENDS or kind in PHASES:
@@ -229,6 +240,41 @@ class _JobLife:
             error=event.message if _is_failure(event.data) else "",
         )
 
+    def _follow_trial(self, event: StoredEvent) -> Iterator[EndedSpan]:
+        """Make the span of a trial that ended, and of the search before the first new trial."""
+        number, suggest_s = event.data.get("trial"), event.data.get(SUGGEST_S)
+        if event.kind == TRIAL_ENDED:
+            began = self._trials.pop(number, None)
+            if began is not None and isinstance(number, int):
+                yield EndedSpan(event.seq, self._make_trial(number, began, event))
+            return
+        self._trials[number] = event
+        if isinstance(suggest_s, int | float):
+            start_ns = event.stamp_ns - round(suggest_s * _NS_PER_S)
+            span = self._make_span(
+                _Open("study.suggest", event, start_ns),
+                event.stamp_ns,
+                span_id=self._span_id("study.suggest", number),
+                parent_id=self._root_id,
+            )
+            yield EndedSpan(event.seq, span)
+
+    def _make_trial(self, number: int, began: StoredEvent, ended: StoredEvent) -> TraceSpan:
+        trial = _Open("trial", began, began.stamp_ns)
+        trial.attributes["trainshed.trial"] = str(number)
+        span = self._make_span(
+            trial,
+            ended.stamp_ns,
+            span_id=self._span_id("trial", number),
+            parent_id=self._root_id,
+        )
+        return replace(span, links=self._trial_links(number))
+
+    def _trial_links(self, number: int) -> Sequence[SpanLink]:
+        """Return the link to the root of a trial's job, if the caller has given the job."""
+        uid = self._job.trial_uids.get(number)
+        return () if uid is None else (_root_link(self._job.installation, uid),)
+
     def _make_root(self, event: StoredEvent) -> TraceSpan:
         began = self._accepted or event
         return TraceSpan(
@@ -312,7 +358,8 @@ def _creation_links(accepted: StoredEvent) -> Sequence[SpanLink]:
 
 def _study_links(job: TracedJob) -> Sequence[SpanLink]:
     """Return the link to the root of a trial's study."""
-    if job.study_uid is None:
-        return ()
-    trace_id = job_trace_id(job.installation, job.study_uid)
-    return (SpanLink(trace_id, job_span_id(job.installation, job.study_uid, "job")),)
+    return () if job.study_uid is None else (_root_link(job.installation, job.study_uid),)
+
+
+def _root_link(installation: int, uid: int) -> SpanLink:
+    return SpanLink(job_trace_id(installation, uid), job_span_id(installation, uid, "job"))

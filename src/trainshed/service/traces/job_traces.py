@@ -5,12 +5,13 @@ killed between sending and storing the mark sends the same spans, with the same 
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from trainshed.model.resources import JobDemand
 from trainshed.model.restarts import Cause
+from trainshed.model.trials import TRIAL_ENDED
 from trainshed.observability.spans import Attributes, AttributeValue, TraceSpan
 from trainshed.service.traces.job_spans import ENDING_KINDS, ENDS, TracedJob, job_spans
 from trainshed.store.job_traces import EndedPhases
@@ -92,9 +93,22 @@ class JobTraces:
         studies = self.store.studies_of(records.keys())
         for uid, record in records.items():
             job = self._describe(record, studies.get(uid), events[uid])
+            if record.job.spec.is_study:
+                job = replace(job, trial_uids=self._find_trials(uid, events[uid], phases))
             for ended in job_spans(job, events[uid]):
                 if phases.after < ended.seq <= phases.until:
                     yield ended.span
+
+    def _find_trials(
+        self, uid: int, events: Sequence[StoredEvent], phases: EndedPhases
+    ) -> Mapping[int, int]:
+        """Return the jobs of the trials that ended in a range of events."""
+        ended = (
+            event.data.get("trial")
+            for event in events
+            if event.kind == TRIAL_ENDED and phases.after < event.seq <= phases.until
+        )
+        return self.store.jobs_of_trials(uid, [n for n in ended if isinstance(n, int)])
 
     def _describe(
         self, record: JobRecord, study_uid: int | None, events: Sequence[StoredEvent]
