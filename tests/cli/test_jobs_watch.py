@@ -79,7 +79,9 @@ def test_elsewhere_it_prints_lines_and_then_the_replicas(client, created):
     run = client("jobs", "watch", name)
     lines = run.out.splitlines()
     assert run.code == 7
-    assert [line for line in lines if line.endswith("│ hello")]
+    of_log = [line for line in lines if "│" in line]
+    assert [line for line in of_log if line.endswith("│ hello")]
+    assert "│ Goodput " in of_log[-1]
     assert lines[-2].split()[-2:] == ["FAILED", "7"]
     assert lines[-1] == "state: FAILED"
     assert "\x1b" not in run.out

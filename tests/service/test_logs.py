@@ -466,15 +466,16 @@ def test_what_cannot_change_any_more_is_not_looked_at_every_time(store, logs):
     assert [len(logs.job_log.tail(record.uid, 9)) for record in over] == [0, 0, 0]
 
 
-def test_a_followed_log_ends_with_the_event_that_its_end_adds(store, logs):
-    """A reader does not wait for the accounting, which runs some seconds later."""
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_followed_log_ends_with_the_event_that_its_end_adds(store, logs, is_new):
+    """A reader does not wait for accounting, which may add the event at the same moment."""
     record = add_job(store)
     settled = []
 
     def settle(uid):
         settled.append(uid)
         store.add_event(uid, NewEvent(kind="GOODPUT", message="Goodput 93.3 %."))
-        return True
+        return is_new
 
     settling = replace(logs, settle=settle)
     run_to_running(store, record.uid)

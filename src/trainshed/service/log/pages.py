@@ -20,7 +20,7 @@ from trainshed.service.jobs.paging import digest_of, parts_of, token_of
 from trainshed.service.log.matching import Matcher
 from trainshed.service.log.paused import PausedSearches
 from trainshed.service.log.searching import STAMP_MAX, EntryPosition, LocatedEntry, LogSearch
-from trainshed.service.log.stream import LogCursor, Settle, settle_nothing
+from trainshed.service.log.stream import LogCursor, Settle
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
@@ -66,7 +66,7 @@ class LogService:
     store: Store
     job_log: JobLog
     clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
-    settle: Settle = field(default=settle_nothing, kw_only=True)
+    settle: Settle | None = field(default=None, kw_only=True)
     _paused: PausedSearches = field(default_factory=PausedSearches, kw_only=True)
 
     def entries(self, project: str, query: EntriesQuery) -> LogPage:
@@ -141,7 +141,7 @@ class LogService:
             trial=trial,
             task=task,
             matcher=matcher,
-            settle=self.settle if follows else settle_nothing,
+            settle=self.settle if follows else None,
         )
 
 

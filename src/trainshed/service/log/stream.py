@@ -145,13 +145,8 @@ def _is_wanted(job: TrialJob, since: datetime, trial: str | None) -> bool:
     return is_recent and trial in (None, str(job.number))
 
 
-#: Adds the last event of an ended job, by uid, unless it has it; returns whether it did.
-Settle = Callable[[int], bool]
-
-
-def settle_nothing(_uid: int) -> bool:
-    """Add no event."""
-    return False
+#: Adds the last event of an ended job, by uid, unless it has it.
+Settle = Callable[[int], object]
 
 
 class LogCursor:
@@ -167,7 +162,7 @@ class LogCursor:
         trial: str | None = None,
         task: str | None = None,
         matcher: Matcher | None = None,
-        settle: Settle = settle_nothing,
+        settle: Settle | None = None,
     ) -> None:
         """Begin after a stamp.  ``trial``: only the log of this trial's job.
 
@@ -178,7 +173,7 @@ class LogCursor:
         self._task = task
         self._matcher = matcher
         self._store = store
-        self._settle: Settle | None = settle
+        self._settle = settle if wants_story(task) else None
         self._job_log = job_log
         self._record = record
         self._story = story_of(store, record, trial)
@@ -255,15 +250,12 @@ class LogCursor:
             events = [event for event in events if event.stamp_ns <= until_ns]
         self._seq = events[-1].seq if events else seq
         self.is_over = is_final and self.has_all
-        if self.is_over and self._has_new_event(uid):
-            self.is_over = self.has_all = False
+        if self.is_over and self._settle is not None:
+            # accounting may have added the event since the events were read: read them again
+            self._settle(uid)
+            self._settle, self.is_over, self.has_all = None, False, False
         story = [self._as_line(e) for e in events if self._shows(e)]
         return sorted(filter(self._matches, (*story, *lines)), key=lambda line: line.stamp_ns)
-
-    def _has_new_event(self, uid: JobUid) -> bool:
-        """Let the last event of an ended job be stored, once; return whether there is a new one."""
-        settle, self._settle = self._settle, None
-        return settle is not None and wants_story(self._task) and settle(uid)
 
     def _last_seq(self, uid: JobUid) -> int:
         """Return the seq of the last event that is not read, because it is before the begin."""
