@@ -20,6 +20,7 @@ from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.slurm.engine import SlurmEngine
 from trainshed.testing.engine_contract import EngineContract
 from trainshed.testing.program_contract import ProgramContract
+from trainshed.testing.queue_contract import QueueContract
 
 PAGE = Path(__file__).parents[2] / "docs/reference/engine-contract.md"
 HEAD = """\
@@ -70,7 +71,7 @@ COLUMNS = (
 def list_tests():
     """(name, function) of all tests of the kit, in the order of their classes."""
     own = vars(ProgramContract)
-    tests = {**vars(EngineContract), **own}
+    tests = {**vars(EngineContract), **vars(QueueContract), **own}
     return [(name, test) for name, test in tests.items() if name.startswith("test_")]
 
 

@@ -6,16 +6,14 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
-from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
+from trainshed.cli import flag_values
 from trainshed.cli.terminal import write
-from trainshed.model import typed_numbers
 from trainshed.model.faults import UsageFault
-from trainshed.model.typed_numbers import COUNT_MAX
 from trainshed.storage.buckets import GsPaths
 
 if TYPE_CHECKING:
@@ -193,7 +191,7 @@ def add_fields(parser: Parser, kind: type["DataclassInstance"]) -> None:
         if section := settings.pop("section", ""):
             group = parser.add_argument_group(section)
         if read := settings.pop("read", None):
-            settings["type"] = reading(read)
+            settings["type"] = flag_values.reading(read)
         if choices := settings.get("choices"):
             by_text = {str(choice): choice for choice in choices}
             settings |= {"choices": list(by_text), "type": partial(_convert_choice, by_text)}
@@ -234,7 +232,7 @@ def add_catalog_flags(parser: argparse.ArgumentParser) -> None:
         "--date YYYY-MM-DD",
         "Day of the check: everything that was blocked or retired on that day is "
         "refused; default: today, with a note instead of a refusal",
-        type=_day,
+        type=flag_values.day,
     )
     add(
         "--scope",
@@ -299,9 +297,9 @@ def add_list_flags(parser: argparse.ArgumentParser) -> None:
         "createTime>2026-01-31 NOT displayName~^test; operators = != : ~ < <= > >=",
         default="",
     )
-    add("--limit N", "Show at most N", type=whole_number(1))
+    add("--limit N", "Show at most N", type=flag_values.whole_number(1))
     add("--sort-by FIELD,...", "Sort by fields; ~FIELD in descending order", default="")
-    add("--page-size N", "Request N from the server at once", type=whole_number(1))
+    add("--page-size N", "Request N from the server at once", type=flag_values.whole_number(1))
 
 
 def list_flags_of(args: argparse.Namespace) -> ListFlags:
@@ -419,49 +417,3 @@ def add_run_flags(parser: argparse.ArgumentParser, *, dry_run: bool = True) -> N
 def add_no_plan(group: argparse._ActionsContainer) -> None:
     """Add ``--no-plan``."""
     group.add_argument("--no-plan", action="store_true", help="Print no remarks on the job's plan")
-
-
-def reading(read: Callable[[str], V]) -> Callable[[str], V]:
-    """Return a ``type`` for flags: its refusals are the sentences of ``read``."""
-
-    def convert(text: str) -> V:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return convert
-
-
-def whole_number(least: int, most: int = COUNT_MAX) -> Callable[[str], int]:
-    """Return a ``type`` for flags: a whole number within bounds."""
-    return reading(typed_numbers.whole_number(least, most))
-
-
-above_zero: Final = reading(typed_numbers.above_zero)
-
-
-def time_since(text: str) -> str:
-    """Parse a duration ago, a local day or a local time; return an RFC 3339 time."""
-    from trainshed.model.durations import seconds_of
-
-    now = datetime.now(tz=UTC)
-    try:
-        return (now - timedelta(seconds=seconds_of(text))).isoformat()
-    except (ValueError, OverflowError):
-        pass
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC).isoformat()
-    except (ValueError, OverflowError):
-        accepted = "a duration such as 24h, a day such as 2026-11-21 or a time such as"
-        message = f"must be {accepted} 2026-11-21T15:00:00Z, got {text!r}"
-        raise argparse.ArgumentTypeError(message) from None
-
-
-def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"must be a day in the form YYYY-MM-DD, got {text!r}"
-        ) from None

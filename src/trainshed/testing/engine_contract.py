@@ -1,8 +1,9 @@
 """The tests that every engine must pass.  Inherit a class and supply a fixture ``world``.
 
-``EngineContract`` is for every engine; ``program_contract.ProgramContract`` adds tests for engines
-that run real programs.  ``engine_world`` describes the fixture.  A test is skipped if a trait of
-the engine turns it off, or if the engine lacks a capability; the reason names the test.
+``EngineContract`` is for every engine.  It has the tests of ``queue_contract``, for engines that
+choose the nodes.  ``program_contract.ProgramContract`` adds tests for engines that run real
+programs.  ``engine_world`` describes the fixture.  A test is skipped if a trait of the engine turns
+it off, or if the engine lacks a capability; the reason names the test.
 """
 # ruff: noqa: S101, PLR2004 - tests by name, made of asserts and expected numbers
 
@@ -14,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from trainshed.engines.base import PlacedBy, ReplicaShape
+from trainshed.engines.base import ReplicaShape
 from trainshed.engines.capabilities import SupportsFencing, SupportsSentTexts, SupportsUsage
 from trainshed.model.attempt import AttemptKey, Loss, Phase
 from trainshed.model.faults import EngineFault
@@ -33,7 +34,6 @@ from trainshed.testing.engine_steps import (
     ready,
     run,
     until,
-    wait_for_seats,
 )
 from trainshed.testing.engine_world import (
     DEAF,
@@ -41,24 +41,16 @@ from trainshed.testing.engine_world import (
     SERVES,
     WAITS,
     FakeProgram,
-    QueueWorld,
     World,
 )
+from trainshed.testing.queue_contract import TERMINATED, QueueContract
 
 #: Seconds: less than the grace of the orders in the tests, and enough for a slow machine.
 _PROMPTLY_S: Final = 20.0
-_TERMINATED: Final = 128 + signal.SIGTERM
 
 
-class EngineContract:
+class EngineContract(QueueContract):
     """The tests for every engine."""
-
-    @pytest.fixture
-    def queue(self, world: QueueWorld, request: pytest.FixtureRequest) -> QueueWorld:
-        places = world.engine().traits.places
-        if places is not PlacedBy.ENGINE:
-            pytest.skip(f"Traits.places = {places.value} turns off {request.node.name}")
-        return world
 
     @pytest.mark.parametrize(
         "program",
@@ -125,7 +117,7 @@ class EngineContract:
         engine, key = world.engine(), new_key()
         engine.stop(key, order())
         outcome = ended(engine, key)
-        assert (outcome.exit_code, outcome.replicas) == (_TERMINATED, ())
+        assert (outcome.exit_code, outcome.replicas) == (TERMINATED, ())
         assert outcome.interrupted
         for server in (engine, world.engine()):
             launch(world, server, key, WAITS)
@@ -141,7 +133,7 @@ class EngineContract:
         world.engine().stop(key, order())
         outcome = ended(engine, key)
         assert time.monotonic() - began < _PROMPTLY_S, "the engine does not wait for the full grace"
-        assert (outcome.exit_code, outcome.interrupted) == (_TERMINATED, True)
+        assert (outcome.exit_code, outcome.interrupted) == (TERMINATED, True)
         assert all(replica.stopped_by_us and not replica.killed for replica in outcome.replicas)
         if is_running:
             assert [replica.signal for replica in outcome.replicas] == [signal.SIGTERM] * 2
@@ -160,7 +152,7 @@ class EngineContract:
             world.engine().stop(key, order(grace_s))
         outcome = ended(engine, key)
         assert 0.5 <= time.monotonic() - began < _PROMPTLY_S
-        assert (outcome.exit_code, outcome.interrupted) == (_TERMINATED, True)
+        assert (outcome.exit_code, outcome.interrupted) == (TERMINATED, True)
         (replica,) = outcome.replicas
         assert (replica.exit_code, replica.signal, replica.killed) == (None, signal.SIGKILL, True)
         assert (replica.notice_s or 0) >= 0.5
@@ -218,93 +210,6 @@ class EngineContract:
         launch(world, world.engine(), key, WAITS, WAITS)
         assert until(engine, key, *FINAL).phase is Phase.LOST
         assert world.started(key) == 2
-
-    def test_a_queued_attempt_reports_its_reason_and_then_its_nodes(
-        self, queue: QueueWorld
-    ) -> None:
-        with queue.busy():
-            engine, key = launched(queue, WAITS, WAITS)
-            for server in (engine, queue.engine()):
-                observation = until(server, key, Phase.WAITING)
-                assert observation.waits is not None
-                assert observation.waits.message.strip()
-                assert (observation.outcome, observation.task_names, observation.placed) == (
-                    None,
-                    (),
-                    (),
-                )
-            assert {attempt.key: attempt.phase for attempt in engine.list_attempts()} == {
-                key: Phase.WAITING
-            }
-            assert not engine.forget(key.uid)
-            assert queue.started(key) == 0
-        until(engine, key, Phase.READY)
-        nodes = {node.name for node in engine.fleet()}
-        for server in (engine, queue.engine()):
-            seats = wait_for_seats(server, key)
-            where = {(seat.role, seat.index) for seat in seats}
-            assert where == {(Role.PRIMARY, 0), (Role.WORKER, 0)}
-            assert {seat.node for seat in seats} <= nodes
-        eventually(lambda: queue.started(key) == 2, "all programs run")
-        queue.finish(key)
-        assert ended(engine, key).exit_code == 0
-
-    def test_an_attempt_that_is_stopped_in_the_queue_never_starts(self, queue: QueueWorld) -> None:
-        with queue.busy():
-            engine, key = launched(queue, WAITS)
-            until(engine, key, Phase.WAITING)
-            queue.engine().stop(key, order())
-            outcome = ended(engine, key)
-            assert (outcome.exit_code, outcome.replicas, outcome.interrupted) == (
-                _TERMINATED,
-                (),
-                True,
-            )
-        launch(queue, queue.engine(), key, WAITS)
-        assert ended(queue.engine(), key) == outcome
-        other = new_key()
-        launch(queue, engine, other, FakeProgram())
-        assert ended(engine, other).exit_code == 0, "the queue places again"
-        assert queue.started(key) == 0
-
-    def test_what_loses_its_places_by_order_is_lost_for_maintenance(
-        self, queue: QueueWorld
-    ) -> None:
-        engine, key = ready(queue, WAITS, WAITS)
-        queue.evict(key)
-        for server in (engine, queue.engine()):
-            observation = until(server, key, *FINAL)
-            assert (observation.phase, observation.loss, observation.outcome) == (
-                Phase.LOST,
-                Loss.MAINTENANCE,
-                None,
-            )
-            assert observation.fault
-        assert living(engine, key) == []
-
-    def test_a_queue_that_answers_nothing_loses_nothing(self, queue: QueueWorld) -> None:
-        engine, key = ready(queue, WAITS)
-        with queue.empty():
-            for server in (engine, queue.engine()):
-                for _ in range(3):
-                    (observation,) = server.observe([key])
-                    assert observation.phase in {Phase.READY, Phase.UNKNOWN}
-        until(engine, key, Phase.READY)
-        queue.finish(key)
-        assert ended(engine, key).exit_code == 0
-        assert queue.started(key) == 1
-
-    def test_two_installations_on_one_queue_leave_each_other_alone(self, queue: QueueWorld) -> None:
-        engine, key = ready(queue, WAITS)
-        other = queue.elsewhere()
-        assert other.observe([key])[0].phase is Phase.UNKNOWN
-        assert list(other.list_attempts()) == []
-        other.stop(key, order(0.0))
-        assert ended(other, key).replicas == ()
-        eventually(lambda: other.forget(key.uid), "nothing of it is in the queue")
-        assert engine.observe([key])[0].phase is Phase.READY
-        queue.finish(key)
-        assert ended(engine, key).exit_code == 0
 
     def test_what_cannot_be_seen_is_unknown_until_it_can(self, world: World) -> None:
         engine, key = ready(world, WAITS)

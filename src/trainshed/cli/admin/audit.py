@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trainshed.cli import flags
+from trainshed.cli import flag_values, flags
 from trainshed.cli.connecting import context_of
 from trainshed.cli.jobs.resource_texts import date_of
 from trainshed.cli.terminal import note, print_result, table
@@ -26,11 +26,11 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} [flags]",
     )
     add = flags.adder(parser)
-    add("--since TIME", "A time, or a duration such as 24h ago", type=flags.time_since)
+    add("--since TIME", "A time, or a duration such as 24h ago", type=flag_values.time_since)
     add(
         "--limit N",
         f"1 to {LIMIT_MAX} ({LIMIT})",
-        type=flags.whole_number(1, LIMIT_MAX),
+        type=flag_values.whole_number(1, LIMIT_MAX),
         default=LIMIT,
     )
     flags.add_client_flags(parser)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trainshed.cli import flags
+from trainshed.cli import flag_values, flags
 from trainshed.cli.terminal import note, print_result, table
 from trainshed.model.faults import EngineFault, UsageFault
 
@@ -51,16 +51,16 @@ def parser(prog: str) -> flags.Parser:
         default="",
     )
     add("--accelerator TYPE", "Required GPU type; the command refuses a machine without it")
-    add("--cpu-price P", "Price per hour of a machine without GPUs", type=flags.above_zero)
+    add("--cpu-price P", "Price per hour of a machine without GPUs", type=flag_values.above_zero)
     add(
         "--gpu-price P",
         "Price per hour of a machine with one GPU, in the same currency",
-        type=flags.above_zero,
+        type=flag_values.above_zero,
     )
     add(
         "--seconds S",
         "Longest time for the steps of a run; default: 15",
-        type=flags.above_zero,
+        type=flag_values.above_zero,
         default=15.0,
     )
     flags.add_format(parser)

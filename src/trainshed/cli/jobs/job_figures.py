@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from trainshed.cli import flags
+from trainshed.cli import flag_values, flags
 from trainshed.cli.connecting import context_of
 from trainshed.cli.jobs.job_names import TRIAL_HELP, find_path
 from trainshed.cli.terminal import note, out, out_json, table
@@ -47,9 +47,11 @@ def parser(prog: str) -> flags.Parser:
     parser.add_argument("job", metavar="JOB", help=TRIAL_HELP)
     add = flags.adder(parser)
     if action == _USAGE:
-        add("--attempt N", "Only this attempt; default: all", type=flags.whole_number(1))
+        add("--attempt N", "Only this attempt; default: all", type=flag_values.whole_number(1))
         add(
-            "--since TIME", "Only since a time, or a duration such as 1h ago", type=flags.time_since
+            "--since TIME",
+            "Only since a time, or a duration such as 1h ago",
+            type=flag_values.time_since,
         )
     else:
         add(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
 
-from trainshed.cli import flags
+from trainshed.cli import flag_values, flags
 from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import id_of_row, list_path
 from trainshed.cli.jobs.progress_texts import read_progress, step_cells, steps_text
@@ -72,7 +72,7 @@ def parser(prog: str) -> flags.Parser:
     add(
         "--since TIME",
         "Only jobs created since this time: a duration before now (1h, 2d), a date, or a time",
-        type=flags.time_since,
+        type=flag_values.time_since,
     )
     add("--kind", "Only jobs of this kind", choices=KINDS)
     add("--user NAME", "Only jobs that this user submitted")

@@ -3,7 +3,7 @@
 import sys
 from typing import Final
 
-from trainshed.cli import flags
+from trainshed.cli import flag_values, flags
 from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.jobs.job_names import TRIAL_HELP, NamedJob, find_job
 from trainshed.cli.jobs.line_flags import add_selection_flags, selection_of
@@ -37,7 +37,7 @@ def parser(prog: str) -> flags.Parser:
     add(
         "--tail N",
         f"Begin with the last N lines, 1 to {TAIL_MAX}",
-        type=flags.whole_number(1, TAIL_MAX),
+        type=flag_values.whole_number(1, TAIL_MAX),
     )
     add_selection_flags(parser)
     flags.add_client_flags(parser)

@@ -3,7 +3,7 @@
 import argparse
 from typing import Final
 
-from trainshed.cli import flags
+from trainshed.cli import flag_values, flags
 from trainshed.client.following import LineSelection
 from trainshed.model.faults import UsageFault
 
@@ -19,7 +19,7 @@ def add_selection_flags(parser: flags.Parser) -> None:
     add(
         "--from-line N",
         "Begin with the line number N, from 1, as the console shows it; a tuning job needs --trial",
-        type=flags.whole_number(1, LINE_MAX),
+        type=flag_values.whole_number(1, LINE_MAX),
     )
     add("--grep TEXT", "Only lines with this text; capital and small letters are equal")
     add("--regex", "TEXT of --grep is a regular expression of RE2", action="store_true")

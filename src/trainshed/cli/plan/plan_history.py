@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from trainshed.cli import flags
+from trainshed.cli import flag_values, flags
 from trainshed.cli.connecting import ServerContext, context_of
 from trainshed.cli.failures import print_error
 from trainshed.cli.jobs.job_names import HELP, find_job
@@ -85,7 +85,7 @@ def parser(prog: str) -> flags.Parser:
     add(
         "--limit N",
         f"Show at most N jobs, the newest first; default: {_ROWS}; in JSON all",
-        type=flags.whole_number(1),
+        type=flag_values.whole_number(1),
     )
     add = flags.adder(parser.add_argument_group("compare JOBs with a calibration file"))
     add(

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from math import isclose, nan
 from typing import TYPE_CHECKING, Any, Final
 
-from trainshed.cli import flags
+from trainshed.cli import flag_values, flags
 from trainshed.cli.check.clusters import rulebook_of
 from trainshed.cli.terminal import print_result, table
 
@@ -57,7 +57,9 @@ def parser(prog: str) -> flags.Parser:
 def _add_workers(parser: argparse.ArgumentParser) -> None:
     add = flags.adder(parser.add_argument_group("worker hosts; these flags override the file"))
     add("--worker-machine-type TYPE", "Machine type of each host")
-    add("--worker-count N", "Number of hosts, including the chief", type=flags.whole_number(1))
+    add(
+        "--worker-count N", "Number of hosts, including the chief", type=flag_values.whole_number(1)
+    )
     add(
         "--worker-accelerator count=N,type=TYPE",
         "Accelerators of each host, such as count=8,type=nvidia-tesla-v100",
@@ -68,7 +70,7 @@ def _add_workers(parser: argparse.ArgumentParser) -> None:
 def _add_reducers(parser: argparse.ArgumentParser) -> None:
     add = flags.adder(parser.add_argument_group("reducers; these flags override the file"))
     add("--reducer-machine-type TYPE", "Machine type; default: n1-highcpu-16")
-    add("--reducer-count N", "Number of reducers to compare", type=flags.whole_number(1))
+    add("--reducer-count N", "Number of reducers to compare", type=flag_values.whole_number(1))
     add("--reducer-gbps GBIT/S", "Link rate of each host; default: from the catalog", type=_rate)
 
 
