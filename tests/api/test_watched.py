@@ -147,10 +147,20 @@ def test_an_incident_has_its_number_in_the_logs_and_the_trace(edge, watch, caplo
     assert "secret detail" not in str(span)
 
 
+def test_a_step_that_waits_has_a_span(edge, watch, monkeypatch):
+    monkeypatch.setattr("trainshed.api.chain.PART_NS_MIN", 0)
+    edge.get("/v1/projects/demo/jobs")
+    [answered] = watch.next()
+    request, *parts = make_spans(answered)
+    assert [part.name for part in parts] == ["recognise", "handle"]
+    assert all(request.start_ns <= part.start_ns <= part.end_ns for part in parts)
+
+
 def test_the_spans_of_a_create_continue_the_callers_trace(edge, watch):
     edge.post("/v1/projects/demo/jobs", json={}, headers={"traceparent": PARENT})
     [answered] = watch.next()
-    request, commit = make_spans(answered)
+    request, *parts = make_spans(answered)
+    [commit] = (part for part in parts if part.name == "store.commit")
     assert f"{request.trace_id:032x}-{request.parent_id:016x}" in PARENT
     assert (request.name, request.kind) == ("POST /v1/projects/{project}/jobs", SpanKind.SERVER)
     assert request.attributes["http.response.status_code"] == 200

@@ -31,6 +31,9 @@ def test_a_job_goes_through_all_states_and_its_story_says_so(make_world):
     assert START < status.start_time < status.end_time
     assert world.story(uid)[-5:] == ["PLACED", "PREPARING", "RUNNING", "REPLICA_ENDED", "SUCCEEDED"]
     assert "Scheduled on node-" in world.messages(uid)
+    [ended] = (event for event in world.store.events(uid) if event.kind == "REPLICA_ENDED")
+    assert ended.data["node"].startswith("node-")
+    assert ended.data["seconds"] >= 0
     assert "Job completed successfully." in world.messages(uid)
 
 

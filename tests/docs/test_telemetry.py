@@ -18,7 +18,7 @@ SOURCES = (
     "store/writer.py",
 )
 ATTRIBUTE = re.compile(
-    r'"((?:trainshed|http|rpc|url|client|user_agent|error|process|db)\.[a-z_.]+)"'
+    r'"((?:trainshed|http|rpc|url|client|user_agent|error|process|db|host)\.[a-z_.]+)"'
 )
 
 

@@ -111,7 +111,12 @@ def test_a_job_that_failed_has_an_error_and_its_replica_too():
     failed = events(
         (0, 0, "ACCEPTED", {"trace": f"00-{7:032x}-{8:016x}-01"}),
         (1, 1, "PREPARING"),
-        (2, 1, "REPLICA_ENDED", {"task_name": "a", "exit_code": 1, "peak_memory_bytes": 9}),
+        (
+            2,
+            1,
+            "REPLICA_ENDED",
+            {"task_name": "a", "exit_code": 1, "node": "n7"},
+        ),
         (2, 1, "REPLICA_ENDED", {"task_name": "b", "signal": 15, "notice_honoured": True}),
         (2, 1, "REPLICA_ENDED"),
         (2, 1, "FAILED"),
@@ -127,6 +132,7 @@ def test_a_job_that_failed_has_an_error_and_its_replica_too():
         ("job", True),
     ]
     assert spans[2].attributes["process.exit.code"] == 1
+    assert spans[2].attributes["host.name"] == "n7"
     assert spans[-1].attributes["trainshed.job.goodput.at_most"] == 0.5
     assert spans[-1].attributes["error.type"] == "FAILED"
     assert [(link.trace_id, link.span_id) for link in spans[-1].links] == [(7, 8)]

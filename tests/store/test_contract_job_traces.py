@@ -93,7 +93,9 @@ class TestJobTraces:
             REQUEST_TRACE.reset(token)
         data = store.events(uid)[0].data
         assert parse_traceparent(str(data["trace"])) == (7, trace.span_id, True)
-        assert [part.name for part in trace.children] == ["store.commit"]
+        [part] = trace.children
+        assert part.name == "store.commit"
+        assert part.attributes["trainshed.commit.writes"] == 1
         assert "trace" not in store.events(add(store).uid)[0].data
 
     def test_the_number_of_the_installation_stays(self, store: Store) -> None:

@@ -25,7 +25,8 @@ import logging
 import re
 import secrets
 import sys
-from collections.abc import Callable, Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
@@ -346,12 +347,23 @@ def grpc_chain(read_message: Step, write_message: Step) -> Sequence[Step]:
     return (read_message, authorise, name_project, handle, write_message)
 
 
+#: The steps that may wait, and the names of their spans.
+TRACED_STEPS: Final[Mapping[Step, str]] = {recognise: "recognise", handle: "handle"}
+#: A shorter step has no span: most take microseconds.
+PART_NS_MIN: Final = 1_000_000
+
+
 def perform(steps: Sequence[Step], services: ChainServices, context: RequestContext) -> None:
     """Run the steps.  Raises only Refusal."""
+    trace = REQUEST_TRACE.get()
     try:
         for step in steps:
             _check_client(context)
+            name = TRACED_STEPS.get(step) if trace else None
+            began_ns = time.time_ns() if name else 0
             step(services, context)
+            if trace and name and (took_ns := time.time_ns() - began_ns) >= PART_NS_MIN:
+                trace.add_child(name, began_ns, began_ns + took_ns)
     except Refusal:
         raise
     except Exception:  # noqa: BLE001  # the one place that turns unexpected errors into a response

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from trainshed.api.chain import AnsweredRequest
+from trainshed.api.chain import TRACED_STEPS, AnsweredRequest
 from trainshed.observability.logs import REQUESTS
 from trainshed.observability.spans import AttributeValue, SpanKind, TraceSpan
 
@@ -20,7 +20,7 @@ _FIRST_ERROR: Final = 400
 _FIRST_SERVER_ERROR: Final = 500
 
 #: The names of the parts of a request that have spans (docs/reference/telemetry.md).
-CHILDREN: Final = ("store.commit",)
+CHILDREN: Final = ("store.commit", *TRACED_STEPS.values())
 
 
 def log_request(answered: AnsweredRequest) -> None:

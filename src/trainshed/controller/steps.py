@@ -58,6 +58,8 @@ def step_of(  # noqa: PLR0913 - what a step is made of
     placed = newly_placed(observation, held)
     if held is not None and placed:
         held = replace(held, seats=placed)
+    rows = _rows(observation, decision.state, held) if observation else None
+    events = story.of(judgement, active, observation, planned_gain, skew_s)
     placed_events = (
         (story.placed(placed, how=observation.placed_how),) if placed and observation else ()
     )
@@ -66,10 +68,10 @@ def step_of(  # noqa: PLR0913 - what a step is made of
         version=active.version,
         state=decision.state,
         error=judgement.error,
-        events=(*placed_events, *story.of(judgement, active, observation, planned_gain, skew_s)),
+        events=(*placed_events, *story.with_nodes(events, rows or ())),
         placed=placed,
         commands=commands_of(active.state, decision),
-        replicas=_rows(observation, decision.state, held) if observation else None,
+        replicas=rows,
         server=server,
         stop=judgement.stop,
         held=judgement.held,

@@ -1,7 +1,7 @@
 """The sentences of a job's story, in gcloud's words if gcloud has a sentence."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -31,7 +31,7 @@ from trainshed.planning.achieved import achieved
 from trainshed.planning.attempt_steps import ENDED_S, NOTICE_S, SKEW_S, steps_made
 from trainshed.planning.steps_achieved import steps_achieved
 from trainshed.store.records.jobs import Active
-from trainshed.store.records.steps import NewEvent
+from trainshed.store.records.steps import NewEvent, ReplicaRow
 
 #: The most replicas that a sentence lists.
 REPLICAS_MAX: Final = 16
@@ -157,6 +157,17 @@ def _step_events(observation: Observation) -> Iterator[NewEvent]:
         severity = _WARNING if throughput.is_input_bound else {}
         data = {**throughput.numbers, **severity}
         yield NewEvent(kind=STEPS, message=throughput.sentence, data=data)
+
+
+def with_nodes(events: Sequence[NewEvent], rows: Sequence[ReplicaRow]) -> tuple[NewEvent, ...]:
+    """Add to the events of ended replicas the nodes on which they ran."""
+    nodes = {row.task_name: row.node for row in rows} if len(events) > 1 else {}
+    return tuple(_with_node(event, nodes) for event in events)
+
+
+def _with_node(event: NewEvent, nodes: Mapping[str, str]) -> NewEvent:
+    node = nodes.get(str(event.data.get("task_name")))
+    return replace(event, data={**event.data, "node": node}) if node else event
 
 
 def _restarting(message: str, attempt: int) -> NewEvent:

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar, cast
 from sqlalchemy import Connection, Engine, bindparam, update
 from sqlalchemy.exc import DBAPIError
 
-from trainshed.observability.spans import REQUEST_TRACE
+from trainshed.observability.spans import REQUEST_TRACE, AttributeValue
 from trainshed.store.base import AlreadyThere, StaleEtag, StoreFault
 from trainshed.store.faults import fault_of, is_of_database
 from trainshed.store.records.steps import CommittedChange
@@ -81,13 +81,15 @@ class NoListener:
 Perform = Callable[[Transaction, Sequence[A]], Sequence[T | Refused]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(eq=False, slots=True, kw_only=True)
 class _Write:
     perform: Perform[Any, Any]
     item: Any
     marked: bool
     together: Hashable
     done: "Future[Any]" = field(default_factory=Future)
+    commit_writes: int = 0
+    """The writes of the commit that had this one."""
 
 
 class Writer:
@@ -107,7 +109,7 @@ class Writer:
         """
         self._engine = engine
         self._place = place
-        self._described = {"db.system.name": engine.dialect.name}
+        self._described: dict[str, AttributeValue] = {"db.system.name": engine.dialect.name}
         self._check = check
         self._listener = listener or NoListener()
         self._clock = clock
@@ -159,7 +161,8 @@ class Writer:
         try:
             return item.done.result()
         finally:
-            trace.add_child("store.commit", began_ns, time.time_ns(), self._described)
+            writes = {"trainshed.commit.writes": item.commit_writes}
+            trace.add_child("store.commit", began_ns, time.time_ns(), self._described | writes)
 
     def _run(self) -> None:
         size = 0
@@ -192,6 +195,7 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - raised in the thread of its caller
             outcomes = self._one_by_one(batch, error)
         for item, outcome in zip(batch, outcomes, strict=True):
+            item.commit_writes = len(batch)
             if isinstance(outcome, Exception):
                 self._note_failure(outcome)
                 item.done.set_exception(outcome)

@@ -225,6 +225,7 @@ class _JobLife:
         replica = _Open("replica", attempt.began, start_ns)
         replica.attributes = {
             "trainshed.task": str(task),
+            **({"host.name": str(node)} if (node := event.data.get("node")) else {}),
             **_numbers(
                 event.data,
                 exit_code="process.exit.code",
