@@ -74,14 +74,50 @@ def test_idle_time_is_that_of_its_day():
     assert (first.energy_j, second.energy_j) == (10.0, 110.0)
 
 
-def test_a_gpu_that_starts_or_hangs_is_not_idle_too():
+def test_a_gpu_that_starts_is_not_idle_too():
     starting = GpuMeasurement(begin_s=MIDNIGHT - 3600, end_s=MIDNIGHT - 3000, idle_s=600.0)
     [first, _] = uses(attempt(), [starting], ended_s=MIDNIGHT + 3 * 3600)
     assert "idle" not in first.seconds
-    hung = attempt(hangs=((MIDNIGHT, MIDNIGHT + 3600),))
-    idle = GpuMeasurement(begin_s=MIDNIGHT, end_s=MIDNIGHT + 3 * 3600, idle_s=3600.0)
-    day = uses(hung, [idle], ended_s=MIDNIGHT + 3 * 3600)[1]
-    assert day.seconds["stalled"] + day.seconds.get("idle", 0.0) == pytest.approx(3600.0)
+
+
+HOUR_S = 3600.0
+
+
+@pytest.mark.parametrize(
+    ("idle_hours", "stalled_s", "idle_s"),
+    [
+        ((), HOUR_S, 0.0),  # busy, or not measured
+        ((4,), 0.0, HOUR_S),  # idle in the hang alone
+        ((3, 4), 0.0, 2 * HOUR_S),  # and before it was reported
+        ((3,), HOUR_S, HOUR_S),  # busy in the hang, as a collective operation that waits
+    ],
+)
+def test_a_report_of_a_hang_does_not_reduce_the_idle_time(idle_hours, stalled_s, idle_s):
+    """The job makes its last step at 4 o'clock; at 5 it is over, and had hung for an hour."""
+    begin_s, end_s = MIDNIGHT + HOUR_S, MIDNIGHT + 5 * HOUR_S
+    times = {"placed_s": begin_s, "first_step_s": begin_s, "last_step_s": end_s - HOUR_S}
+    measured = [
+        GpuMeasurement(begin_s=MIDNIGHT + hour * HOUR_S, end_s=MIDNIGHT + (hour + 1) * HOUR_S,
+                       idle_s=HOUR_S)
+        for hour in idle_hours
+    ]  # fmt: skip
+    told = attempt(**times, ended_s=end_s, hangs=((end_s - HOUR_S, end_s),))
+    [day] = uses(told, measured, ended_s=end_s)
+    assert day.seconds.get("stalled", 0.0) == pytest.approx(stalled_s)
+    assert day.seconds.get("idle", 0.0) == pytest.approx(idle_s)
+    [untold] = uses(attempt(**times, ended_s=end_s), measured, ended_s=end_s)
+    assert untold.seconds.get("idle", 0.0) == pytest.approx(idle_s)
+    assert sum(day.seconds.values()) == pytest.approx(sum(untold.seconds.values()))
+
+
+def test_idle_time_of_slow_steps_and_hangs_is_not_counted_twice():
+    begin_s, end_s = MIDNIGHT, MIDNIGHT + 4 * HOUR_S
+    times = {"placed_s": begin_s, "first_step_s": begin_s, "last_step_s": end_s, "ended_s": end_s}
+    hung = attempt(**times, hangs=((begin_s, begin_s + HOUR_S),), stalled_s=2 * HOUR_S)
+    quarter = GpuMeasurement(begin_s=begin_s, end_s=end_s, idle_s=HOUR_S)
+    [day] = uses(hung, [quarter], ended_s=end_s)
+    assert day.seconds["idle"] == pytest.approx(HOUR_S / 4), "that of the hang"
+    assert day.seconds["stalled"] == pytest.approx(2 * HOUR_S - HOUR_S / 4)
 
 
 def test_an_attempt_that_never_ran_has_no_time():

@@ -5,7 +5,7 @@ its uses were is unknown, so each day gets its share of them.  Days are those of
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
@@ -88,7 +88,7 @@ def day_uses(
     shares = _middle_shares(goodput)
     days = range(day_of(begin_s), day_of(end_s) + 1)
     by_day = _group_by_day(measured, days)
-    uses = (_day_use(day, spans, shares, by_day[day]) for day in days)
+    uses = (_day_use(day, spans, shares, by_day[day], times.hangs) for day in days)
     return [use for use in uses if sum(use.seconds.values()) > 0]
 
 
@@ -138,6 +138,7 @@ def _day_use(
     spans: Sequence[_Span],
     shares: Mapping[str, float],
     measured: Sequence[GpuMeasurement],
+    hangs: Sequence[tuple[float, float]],
 ) -> DayUse:
     begin_s, end_s = day * DAY_S, (day + 1) * DAY_S
     seconds: dict[str, float] = {}
@@ -148,14 +149,18 @@ def _day_use(
                 seconds[use] = seconds.get(use, 0.0) + share * used_s
     middle = next(span for span in spans if not span.use)
     low_s, high_s = max(begin_s, middle.begin_s), min(end_s, middle.end_s)
-    idle_s = sum(_share(part, low_s, high_s) * part.idle_s for part in measured)
+    idle = _Idle(
+        idle_s=_idle_s(measured, low_s, high_s),
+        hung_s=sum(max(0.0, high - low) for low, high in _clip(hangs, low_s, high_s)),
+        hung_idle_s=sum(_idle_s(measured, *hang) for hang in _clip(hangs, low_s, high_s)),
+    )
     joules = [
         share * part.energy_j
         for part in measured
         if part.energy_j is not None and (share := _share(part, begin_s, end_s)) > 0
     ]
     return DayUse(
-        day=day, seconds=_move_idle(seconds, idle_s), energy_j=sum(joules) if joules else None
+        day=day, seconds=_move_idle(seconds, idle), energy_j=sum(joules) if joules else None
     )
 
 
@@ -165,16 +170,51 @@ def _share(part: GpuMeasurement, begin_s: float, end_s: float) -> float:
     return max(0.0, overlap_s) / (part.end_s - part.begin_s)
 
 
-def _move_idle(seconds: dict[str, float], idle_s: float) -> Mapping[str, float]:
-    """Count idle time as such, as far as it would count as productive or unknown.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Idle:
+    """How long GPUs were idle on a day between starting and stopping, and during hangs."""
 
-    A GPU is idle while its job hangs or saves too, so that such time is not counted twice.
+    idle_s: float
+    hung_s: float
+    hung_idle_s: float
+
+
+def _idle_s(measured: Sequence[GpuMeasurement], begin_s: float, end_s: float) -> float:
+    return sum(_share(part, begin_s, end_s) * part.idle_s for part in measured)
+
+
+def _clip(
+    hangs: Sequence[tuple[float, float]], begin_s: float, end_s: float
+) -> Iterator[tuple[float, float]]:
+    """Yield the parts of hangs between two times; hangs of replicas at one time are one."""
+    done_s = begin_s
+    for low, high in sorted(hangs):
+        if max(low, done_s) < min(high, end_s):
+            yield max(low, done_s), min(high, end_s)
+            done_s = min(high, end_s)
+
+
+def _move_idle(seconds: dict[str, float], idle: _Idle) -> Mapping[str, float]:
+    """Count idle time as such, as far as it would count as stalled, productive or unknown.
+
+    Stalled time becomes idle as far as a GPU was idle during hangs, so that a report of a hang
+    does not reduce the idle time.  A GPU is idle while its job saves or makes a slow step too; such
+    time is not counted twice.
     """
-    idle_s -= seconds.get("stalled", 0.0) + seconds.get("saving", 0.0)
-    for use in ("productive", "unknown"):
-        moved_s = min(seconds.get(use, 0.0), max(0.0, idle_s))
-        if moved_s > 0:
-            idle_s -= moved_s
-            seconds[use] -= moved_s
-            seconds["idle"] = seconds.get("idle", 0.0) + moved_s
+    stalled_s = seconds.get("stalled", 0.0)
+    slow_s = max(0.0, stalled_s - idle.hung_s)
+    hung_idle_s = min(idle.hung_idle_s, stalled_s)
+    rest_s = idle.idle_s - hung_idle_s - slow_s - seconds.get("saving", 0.0)
+    _move_to_idle(seconds, "stalled", hung_idle_s)
+    rest_s -= _move_to_idle(seconds, "productive", rest_s)
+    _move_to_idle(seconds, "unknown", rest_s)
     return {use: used_s for use, used_s in seconds.items() if used_s > 0}
+
+
+def _move_to_idle(seconds: dict[str, float], use: str, idle_s: float) -> float:
+    """Let time of a use count as idle, as far as there is some; return how much."""
+    moved_s = min(seconds.get(use, 0.0), max(0.0, idle_s))
+    if moved_s > 0:
+        seconds[use] -= moved_s
+        seconds["idle"] = seconds.get("idle", 0.0) + moved_s
+    return moved_s
