@@ -1,7 +1,7 @@
 """Two servers on one PostgreSQL, which are killed in turn: the figures of a job are whole.
 
 Whichever server leads, its page describes the job and the GPU once.  Goodput, cost and usage are
-those of the job's own log, on both servers.
+those of the job's own log, on both servers, and its trace has each phase once.
 """
 
 import os
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from collector import skip_without_opentelemetry
+from collector import Collector, skip_without_opentelemetry
 from e2e import fleet
 from e2e.chaos import records
 from e2e.failpoints import FailingServer
@@ -26,6 +26,7 @@ from e2e.support import (
     native,
     wait_until,
 )
+from e2e.trace_by_events import check_trace
 
 skip_without_opentelemetry()  # failing_server.py imports the exporter
 
@@ -45,14 +46,22 @@ HELD = "trainshed_gpu_held_seconds_total{"
 
 
 @pytest.fixture
-def servers(postgres, tmp_path, monkeypatch):
-    """Two servers that share a database, a folder and a GPU."""
+def collector():
+    collector = Collector()
+    yield collector
+    collector.close()
+
+
+@pytest.fixture
+def servers(postgres, tmp_path, monkeypatch, collector):
+    """Two servers that share a database, a folder and a GPU, and send traces."""
     monkeypatch.setenv("TRAINSHED_LOCK_DIR", str(tmp_path / "locks"))
     folder = tmp_path / "data"
     folder.mkdir()
     flags = ("--database", postgres.new_database())
     flags += ("--fleet-policy", "best-effort", "--fake-gpus", "1")
-    both = [FailingServer(folder, *flags, number=number) for number in range(2)]
+    config = f'[otel]\nendpoint = "{collector.url}"\n'
+    both = [FailingServer(folder, *flags, number=number, config=config) for number in range(2)]
     try:
         for server in both:
             server.has_figures = True
@@ -168,7 +177,7 @@ def figures_of(server, name):
     return native(server, name, "/goodput"), usage
 
 
-def test_the_figures_of_a_job_are_whole_although_the_leading_server_is_killed(servers):
+def test_the_figures_of_a_job_are_whole_although_the_leading_server_is_killed(servers, collector):
     first, second = servers
     fleet.make_bucket(first)
     pages = Pages(servers)
@@ -185,4 +194,5 @@ def test_the_figures_of_a_job_are_whole_although_the_leading_server_is_killed(se
         used_s = sum(sum(row["gpu_seconds"].values()) for row in report["rows"])
         assert used_s == pytest.approx(held_s, abs=0.01)
     assert 0 < sum(pages.held_s.values()) <= held_s
+    check_trace(first, collector, name)
     assert len(pages.leaders) >= 3
