@@ -3,7 +3,7 @@
     python -m benchmarks observability --only usage_year [--usage-year-jobs 100000]
 
 Rows of jobs are written into the store as the server writes them; a job lasts from minutes to three
-days.  The slowest of the four keys counts.
+days.  They ran on 256 GPUs of 32 nodes.  The slowest of the keys counts.
 """
 
 import argparse
@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from sqlalchemy import Table
+
 from benchmarks.harness import Benchmark, Goal, Report, at_most
 from benchmarks.service.servers import postgres, postgres_programs
 from trainshed.model.time_use import HELD_USES
@@ -21,10 +23,11 @@ from trainshed.planning.usage_days import today
 from trainshed.service.costs.usage_report import REPORT_KEYS, ReportQuery, UsageReports
 from trainshed.store.bulk import add_rows
 from trainshed.store.opening import Store, open_store
-from trainshed.store.tables import ATTEMPT_USAGE
+from trainshed.store.tables import ATTEMPT_USAGE, MACHINE_USAGE
 
 REPORT_S_MAX: Final = 1.0
 _DAYS: Final = 365
+_NODES: Final = 32
 _TYPES: Final = (
     ("n1-standard-8", 0, 8.0),
     ("n1-standard-8 with 1 NVIDIA_TESLA_T4", 1, 8.0),
@@ -87,11 +90,36 @@ def fill(store: Store, jobs: int, last_day: int) -> None:
     """Write the rows of so many jobs of 20 projects and 300 users."""
     rows = list(_rows(jobs, last_day))
     for start in range(0, len(rows), _AT_ONCE):
-        _add(store, rows[start : start + _AT_ONCE])
+        some = rows[start : start + _AT_ONCE]
+        _add(store, ATTEMPT_USAGE, some)
+        _add(store, MACHINE_USAGE, [part for row in some for part in _parts(row)])
 
 
-def _add(store: Store, rows: Sequence[dict[str, Any]]) -> None:
-    store._db.write(lambda tx: add_rows(tx, ATTEMPT_USAGE, rows))  # noqa: SLF001
+def _add(store: Store, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    store._db.write(lambda tx: add_rows(tx, table, rows))  # noqa: SLF001
+
+
+def _parts(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of each GPU of a row, or of its node."""
+    gpus: int = row["gpus"]
+    first = row["uid"] * 5 % _NODES
+    for number in range(max(gpus, 1)):
+        share = 1 / max(gpus, 1)
+        yield {
+            "engine": "local",
+            "node": f"node-{first:02}.example",
+            "gpu": f"GPU-{first:08x}-5d1c-4f3e-8a2b-{number:012x}" if gpus else "",
+            "machine_type": row["machine_type"],
+            "gpus": min(gpus, 1),
+            "vcpus": share * row["vcpus"],
+            "currency": row["currency"],
+            "hour_price": share * (row["hour_price"] or 0.0),
+            **{name: row[name] for name in ("day", "uid", "attempt", "project", "creator")},
+            "gpu_type": "NVIDIA_A100_80GB" if gpus else "",
+            "gpu_index": number if gpus else None,
+            **{f"{use}_s": row[f"{use}_s"] for use in HELD_USES},
+            "energy_j": share * row["energy_j"] if gpus else None,
+        }
 
 
 def _rows(jobs: int, last_day: int) -> Iterator[dict[str, Any]]:

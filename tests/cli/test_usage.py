@@ -91,6 +91,36 @@ def test_a_job_has_its_user_instead_of_a_number_of_jobs(usage):
     assert run.out.splitlines()[1].startswith("demo/census,ada,27000.0")
 
 
+MACHINE = {"node": "n1", "more_holders": 2,
+           "holders": [{"project": "demo", "user": user, "seconds": 3600.0 * hours, "idle_s": 0.0}
+                       for user, hours in (("bob", 8), ("ada", 2), ("", 1), ("eve", 0.5))],
+           }  # fmt: skip
+GPU = {**ADA, **MACHINE, "key": "n1/3",
+       "gpu": {"index": 3, "uuid": "GPU-aa", "type": "NVIDIA_H100"}}  # fmt: skip
+CPUS = {**BOB, **MACHINE, "key": "n1", "gpu": None, "holders": [], "more_holders": 0}
+
+
+def test_a_gpu_has_its_hours_and_its_users(usage):
+    report = {**REPORT, "by": "gpu", "rows": [GPU, CPUS], "total": TOTAL}
+    run, query = usage("--by", "gpu", report=report)
+    assert "by=gpu" in query
+    head, _, gpu, cpus, last = run.out.splitlines()
+    assert head.split() == ["NODE", "GPU", "TYPE", "GPU-H", "PRODUCTIVE-H", "IDLE-H", "VCPU-H",
+                            "KWH", "COST", "IDLE", "COST", "HELD", "BY"]  # fmt: skip
+    assert gpu.split()[:6] == ["n1", "3", "NVIDIA_H100", "10.00", "7.50", "2.50"]
+    assert gpu.endswith("demo/bob 8.00 h, demo/ada 2.00 h, demo/anonymous 1.00 h and 3 more")
+    assert cpus.split() == ["n1", "1.00", "no", "price"]
+    assert last.split()[:2] == ["TOTAL", "10.00"]
+    rows = [*csv.DictReader(io.StringIO(usage("--format", "csv", report=report)[0].out))]
+    assert [(row["node"], row["gpu"], row["uuid"], row["type"]) for row in rows] == [
+        ("n1", "3", "GPU-aa", "NVIDIA_H100"),
+        ("n1", "", "", ""),
+    ]
+    assert rows[0]["held_by"].startswith("demo/bob 8.00 h")
+    by_node = {**report, "by": "node", "rows": [{**GPU, "gpu": None, "key": "n1"}]}
+    assert usage("--by", "node", report=by_node)[0].out.split()[:2] == ["NODE", "JOBS"]
+
+
 def test_json_is_what_the_server_said(usage):
     run, _ = usage("--format", "json")
     assert run.json == REPORT

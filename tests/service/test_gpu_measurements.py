@@ -49,7 +49,10 @@ def world():
         ]
         times = JobTimes(accepted_s=0.0, attempts=tuple(attempts))
         measured = measurements.read(store, Engines.from_engine(engine), UID, times)
-        return {attempt: len(parts) for attempt, parts in measured.items()}
+        return {
+            attempt: sum(round(part.end_s - part.begin_s) for part in gpus["GPU-1"].measurements)
+            for attempt, gpus in measured.items()
+        }
 
     return SimpleNamespace(clock=clock, engine=engine, read=read)
 

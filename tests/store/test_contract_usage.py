@@ -92,7 +92,7 @@ class TestUsage:
             assert job.record == read(store, uid)
             assert (job.spec, job.demand) == (store.expanded(uid), store.demand(uid))
             assert job.events == store.events(uid)
-            assert job.primaries == {1: "primary-0"}
+            assert job.find_primary(1) == "primary-0"
         event = NewEvent(kind="GOODPUT", message="...")
         store.forget([uids[2]])
         store.write_uses([JobUse(jobs[uid].record, [row()], event) for uid in uids], 7)

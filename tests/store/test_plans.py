@@ -115,7 +115,7 @@ HOT = {
     "place": step_rows.PLACE,
     "jobs whose seats changed": usage.CHANGED,
     "jobs that use machines": usage.JOBS_IN_USE,
-    "their primaries": usage.PRIMARIES,
+    "their replicas": usage.REPLICAS_IN_USE,
     "drop usage": usage.DROP,
     "events of several jobs": story.ADD_EVENTS,
     "jobs with an event of a kind": story.HAVING_EVENT,

@@ -24,6 +24,7 @@ from trainshed.store.grants import REMEMBERED_MAX, Grants, Places
 from trainshed.store.job_rows import StoredJobRows
 from trainshed.store.job_traces import StoredJobTraces
 from trainshed.store.jobs import Forgetting, StoredJobs
+from trainshed.store.machine_usage import StoredMachineUsage
 from trainshed.store.marks import StoredMarks
 from trainshed.store.migrate import check_exists, migrate
 from trainshed.store.models import Models
@@ -151,6 +152,7 @@ class Store(
     Outcomes,
     StoredOpenJobCounts,
     StoredUsage,
+    StoredMachineUsage,
 ):
     """The store on one database."""
 

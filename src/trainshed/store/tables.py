@@ -366,6 +366,33 @@ ATTEMPT_USAGE = Table(
     Index("attempt_usage_of_project", "project", "day"),
 )
 
+#: The same time by GPU, and by node for machines without GPUs; the rows of a machine type add up to
+#: its row above.  The key begins with what reports group by, so that a long report reads the table
+#: in its order.  The seconds are of one GPU or machine, and ``hour_price`` is of all of a row;
+#: ``currency`` is empty, and the price 0, if the type has no price.
+MACHINE_USAGE = Table(
+    "machine_usage",
+    METADATA,
+    _key("engine"),
+    _key("node"),  # empty: unknown
+    _key("gpu"),  # the UUID; empty: machines without GPUs, and GPUs that were not measured
+    _key("machine_type"),
+    _part("gpus"),
+    Column("vcpus", Float, primary_key=True),
+    _key("currency"),
+    Column("hour_price", Float, primary_key=True),
+    _part("day"),
+    _uid(),
+    _part("attempt"),
+    *_texts("project", "creator", "gpu_type"),
+    *_integers("gpu_index", null=True),
+    *(Column(f"{use}_s", Float, nullable=False) for use in HELD_USES),
+    Column("energy_j", Float),  # null: not measured
+    Index("machine_usage_by_day", "day"),
+    Index("machine_usage_of_job", "uid"),
+    sqlite_with_rowid=False,
+)
+
 #: Seconds of GPUs by state; a row for each day (UTC), node and type.
 GPU_DAYS = Table(
     "gpu_days",

@@ -14,8 +14,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
-    Select,
-    Text,
     bindparam,
     delete,
     func,
@@ -25,13 +23,13 @@ from sqlalchemy import (
 )
 
 from trainshed.model.event_kinds import GOODPUT
-from trainshed.model.roles import Role
 from trainshed.model.time_use import HELD_USES
 from trainshed.store import codec
 from trainshed.store.adding import expanded_of
 from trainshed.store.bulk import add_rows, given
 from trainshed.store.database import Database
 from trainshed.store.job_traces import EVENTS_OF_JOBS
+from trainshed.store.machine_usage import DROP_MACHINES, DROP_OLD_MACHINES, machine_values
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.steps import NewEvent, StoredEvent
 from trainshed.store.records.usage import (
@@ -41,11 +39,22 @@ from trainshed.store.records.usage import (
     UsageRow,
     UsageSum,
     UsingJob,
+    UsingReplica,
 )
 from trainshed.store.rows import JOB, decode_demand, job_record
 from trainshed.store.story import add_events_once, stored_event
-from trainshed.store.tables import ATTEMPT_USAGE, GPU_DAYS, JOBS, MARKS, REPLICAS, SPECS
+from trainshed.store.tables import (
+    ATTEMPT_USAGE,
+    ATTEMPTS,
+    GPU_DAYS,
+    JOBS,
+    MACHINE_USAGE,
+    MARKS,
+    REPLICAS,
+    SPECS,
+)
 from trainshed.store.upsert import insert
+from trainshed.store.usage_days import bounds_of_days, within_days
 from trainshed.store.writer import Transaction
 
 #: The mark of the last job whose time was stored after its seats changed.
@@ -82,8 +91,19 @@ CHANGED: Final = (
 )
 _WANTED: Final = given("wanted", uid=BigInteger)
 JOBS_IN_USE: Final = JOB.add_columns(SPECS.c.expanded).where(JOBS.c.uid.in_(select(_WANTED.c.uid)))
-PRIMARIES: Final = select(REPLICAS.c.uid, REPLICAS.c.attempt, REPLICAS.c.task_name).where(
-    REPLICAS.c.uid.in_(select(_WANTED.c.uid)), REPLICAS.c.role == Role.PRIMARY.value
+_OF_ATTEMPT: Final = (ATTEMPTS.c.uid == REPLICAS.c.uid) & (ATTEMPTS.c.attempt == REPLICAS.c.attempt)
+REPLICAS_IN_USE: Final = (
+    select(
+        REPLICAS.c.uid,
+        REPLICAS.c.attempt,
+        REPLICAS.c.role,
+        REPLICAS.c.task_name,
+        func.coalesce(ATTEMPTS.c.engine, "").label("engine"),
+        REPLICAS.c.node,
+    )
+    .outerjoin(ATTEMPTS, _OF_ATTEMPT)
+    .where(REPLICAS.c.uid.in_(select(_WANTED.c.uid)))
+    .order_by(REPLICAS.c.uid, REPLICAS.c.attempt, REPLICAS.c.role, REPLICAS.c.number)
 )
 #: The most events that are read together.
 _EVENTS_MAX: Final = 2_000
@@ -116,8 +136,17 @@ _STATES: Final = (
     .group_by(GPU_DAYS.c.state)
 )
 _HELD: Final = sum(_SECONDS[1:], _SECONDS[0])
-#: Each machine type has rows with the same seconds.
+#: Each machine type has rows with the same held seconds.
 _TYPES: Final = func.count(ATTEMPT_USAGE.c.machine_type.distinct())
+
+
+def _mean_of_gpus(use: str) -> ColumnElement[Any]:
+    """Return the seconds of a use, the mean of all GPUs; without GPUs that of all types."""
+    column, gpus = ATTEMPT_USAGE.c[f"{use}_s"], ATTEMPT_USAGE.c.gpus
+    share = func.sum(gpus * column) / func.nullif(func.sum(gpus * _HELD), 0)
+    return func.coalesce(share * func.sum(_HELD), func.sum(column)) / _TYPES
+
+
 ATTEMPT_USES: Final = (
     select(
         ATTEMPT_USAGE.c.uid,
@@ -125,10 +154,7 @@ ATTEMPT_USES: Final = (
         func.min(ATTEMPT_USAGE.c.placed_ns),
         func.min(ATTEMPT_USAGE.c.end_ns),
         func.sum(_HELD) / _TYPES,
-        *(
-            func.sum(ATTEMPT_USAGE.c[f"{use}_s"]) / _TYPES
-            for use in ("productive", "idle", "unknown")
-        ),
+        *(_mean_of_gpus(use) for use in ("productive", "idle", "unknown")),
         func.sum(ATTEMPT_USAGE.c.gpus * _HELD),
         func.sum(ATTEMPT_USAGE.c.energy_j),
     )
@@ -136,9 +162,6 @@ ATTEMPT_USES: Final = (
     .group_by(ATTEMPT_USAGE.c.uid, ATTEMPT_USAGE.c.attempt)
     .order_by(ATTEMPT_USAGE.c.uid, ATTEMPT_USAGE.c.attempt)
 )
-_VISIBLE: Final = given("visible", project=Text)
-#: Of more days, most rows are read, which is faster in the order of the table.
-_INDEXED_DAYS_MAX: Final = 60
 
 #: The day, engine, node, type and state of some seconds of GPUs.
 GpuDayKey = tuple[int, str, str, str, str]
@@ -190,9 +213,12 @@ class StoredUsage:
             if uses:
                 written = add_events_once(tx, GOODPUT, events)
                 rest = [use for use in uses if use.job.uid not in written]
-                tx.connection.execute(DROP, {"wanted": _listed(use.job.uid for use in rest)})
+                for drop in (DROP, DROP_MACHINES):
+                    tx.connection.execute(drop, {"wanted": _listed(use.job.uid for use in rest)})
                 values = [_values(use.job, row, tx.now_ns) for use in rest for row in use.rows]
                 add_rows(tx, ATTEMPT_USAGE, values)
+                machines = [machine_values(use.job, row) for use in rest for row in use.machines]
+                add_rows(tx, MACHINE_USAGE, machines)
             if mark is not None:
                 tx.connection.execute(_SET_MARK, {"name": USAGE_MARK, "value": mark})
 
@@ -226,8 +252,8 @@ class StoredUsage:
         no_user = literal("").label("user")
         query = select(key, no_user, *_SHAPE, *_SUMS).group_by(KEYS[by], *_SHAPE)
         rows = self._db.rows(
-            _within(query, projects, until_day - since_day),
-            **_bounds(since_day, until_day, projects),
+            within_days(query, ATTEMPT_USAGE, projects, until_day - since_day),
+            **bounds_of_days(since_day, until_day, projects),
         )
         return [_usage_sum(row) for row in rows]
 
@@ -242,9 +268,10 @@ class StoredUsage:
         key = func.min(ATTEMPT_USAGE.c.project + "/" + ATTEMPT_USAGE.c.job_id).label("key")
         user = func.min(ATTEMPT_USAGE.c.creator).label("user")
         query = select(key, user, *_SHAPE, *_SUMS).group_by(uid, *_SHAPE)
-        query = query.where(uid.in_(_within(largest, projects, days)))
+        query = query.where(uid.in_(within_days(largest, ATTEMPT_USAGE, projects, days)))
         rows = self._db.rows(
-            _within(query, projects, days), **_bounds(since_day, until_day, projects)
+            within_days(query, ATTEMPT_USAGE, projects, days),
+            **bounds_of_days(since_day, until_day, projects),
         )
         return [_usage_sum(row) for row in rows]
 
@@ -254,8 +281,8 @@ class StoredUsage:
         """Return the number of jobs by the same keys."""
         query = select(KEYS[by], func.count(ATTEMPT_USAGE.c.uid.distinct())).group_by(KEYS[by])
         rows = self._db.rows(
-            _within(query, projects, until_day - since_day),
-            **_bounds(since_day, until_day, projects),
+            within_days(query, ATTEMPT_USAGE, projects, until_day - since_day),
+            **bounds_of_days(since_day, until_day, projects),
         )
         return {row[0]: row[1] for row in rows}
 
@@ -264,8 +291,12 @@ class StoredUsage:
     ) -> int:
         """Return the number of jobs with rows from a day until before another."""
         query = select(func.count(ATTEMPT_USAGE.c.uid.distinct()))
-        bounds = _bounds(since_day, until_day, projects)
-        return int(self._db.column(_within(query, projects, until_day - since_day), **bounds)[0])
+        bounds = bounds_of_days(since_day, until_day, projects)
+        return int(
+            self._db.column(
+                within_days(query, ATTEMPT_USAGE, projects, until_day - since_day), **bounds
+            )[0]
+        )
 
     def gpu_look_ns(self) -> int | None:
         """Return until when the seconds of GPUs were added; None: never yet."""
@@ -302,7 +333,7 @@ class StoredUsage:
         """Delete the rows of days before a day."""
 
         def drop(tx: Transaction) -> None:
-            for statement in (_DROP_OLD, _DROP_OLD_DAYS):
+            for statement in (_DROP_OLD, DROP_OLD_MACHINES, _DROP_OLD_DAYS):
                 tx.connection.execute(statement, {"before_day": before_day})
 
         self._db.write(drop)
@@ -320,12 +351,13 @@ def _read_using(
     events: Mapping[int, list[StoredEvent]] = defaultdict(list)
     for row in rows:
         events[row.uid].append(stored_event(row))
-    primaries: Mapping[int, dict[int, str]] = defaultdict(dict)
-    for row in connection.execute(PRIMARIES, wanted):
-        primaries[row.uid][row.attempt] = row.task_name
+    replicas: Mapping[int, dict[int, list[UsingReplica]]] = defaultdict(dict)
+    for uid, *values in connection.execute(REPLICAS_IN_USE, wanted):
+        replica = UsingReplica(*values)
+        replicas[uid].setdefault(replica.attempt, []).append(replica)
     is_whole = len(rows) < _EVENTS_MAX
     return {
-        row.uid: _using_job(row, now_ns, events[row.uid] if is_whole else None, primaries[row.uid])
+        row.uid: _using_job(row, now_ns, events[row.uid] if is_whole else None, replicas[row.uid])
         for row in jobs
     }
 
@@ -334,7 +366,7 @@ def _using_job(
     row: Row[Any],
     now_ns: int,
     events: Sequence[StoredEvent] | None,
-    primaries: Mapping[int, str],
+    replicas: Mapping[int, Sequence[UsingReplica]],
 ) -> UsingJob:
     record = job_record(row, now_ns)
     return UsingJob(
@@ -342,7 +374,7 @@ def _using_job(
         spec=expanded_of(row, record.job.spec),
         demand=decode_demand(row.demand),
         events=events,
-        primaries=primaries,
+        replicas=replicas,
     )
 
 
@@ -353,23 +385,6 @@ def _move_look(tx: Transaction, before_ns: int | None, until_ns: int) -> bool:
         return tx.connection.execute(_FIRST_LOOK, row).first() is not None
     moved = {"before_ns": before_ns, "until_ns": until_ns}
     return bool(tx.connection.execute(_MOVE_LOOK, moved).rowcount)
-
-
-def _within(query: Select[Any], projects: Collection[str] | None, days: int) -> Select[Any]:
-    day: ColumnElement[int] = ATTEMPT_USAGE.c.day
-    if days > _INDEXED_DAYS_MAX and projects is None:
-        day = day + 0  # no index: it would read the rows in the order of days, one page for each
-    query = query.where(day >= bindparam("since_day"), day < bindparam("until_day"))
-    if projects is None:
-        return query
-    return query.where(ATTEMPT_USAGE.c.project.in_(select(_VISIBLE.c.project)))
-
-
-def _bounds(since_day: int, until_day: int, projects: Collection[str] | None) -> dict[str, Any]:
-    bounds: dict[str, Any] = {"since_day": since_day, "until_day": until_day}
-    if projects is not None:
-        bounds["visible"] = json.dumps([[codec.plain(project)] for project in projects])
-    return bounds
 
 
 def _values(job: JobRecord, row: UsageRow, now_ns: int) -> dict[str, Any]:

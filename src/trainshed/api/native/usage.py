@@ -1,4 +1,4 @@
-"""Native route of the use of machines: time, energy and cost by project, user, type, day or job."""
+"""Native route of the use of machines: time, energy and cost by one of several keys."""
 
 from typing import Annotated, Final, Literal
 
@@ -23,14 +23,15 @@ def usage_router(reports: UsageReports) -> APIRouter:
         caller: Known,
         request: Request,
         *,
-        by: Literal["project", "user", "type", "day", "job"] = "project",
+        by: Literal["project", "user", "type", "day", "job", "node", "gpu"] = "project",
         since: _Day = None,
         until: _Day = None,
         project: Annotated[str, Query(max_length=_PROJECT_LENGTH_MAX)] = ANY_PROJECT,
     ) -> UsageReport:
         """Add up the GPU and vCPU time of jobs by its use, with energy and cost.
 
-        By ``job`` the answer has the 1,000 jobs with the most GPU time, each with its user.
+        By ``job`` the answer has the 1,000 jobs with the most GPU time, each with its user.  By
+        ``node`` and ``gpu`` each row has its users, those with the longest time first.
         ``since`` and ``until`` are days in UTC, both included: 2026-11-01, ``today``,
         ``yesterday``, or ``7d`` for the day 7 days ago; the default is the last 30 days. A caller
         of one project sees this project. Jobs that run are counted until some minutes ago.

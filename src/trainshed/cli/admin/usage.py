@@ -1,9 +1,11 @@
 """``trainshed usage``: what machines were used for, and what that cost."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from trainshed.cli import flags
+from trainshed.cli.admin.usage_machines import gpu_number, gpu_type, gpu_uuid, list_holders
 from trainshed.cli.connecting import context_of
 from trainshed.cli.terminal import note, out, out_json, table
 from trainshed.client.faults import Json
@@ -14,11 +16,14 @@ EXAMPLE = """\
   trainshed usage
   trainshed usage --by user --since yesterday --until yesterday
   trainshed usage --by job --since yesterday --until yesterday
+  trainshed usage --by gpu --since yesterday --until yesterday
   trainshed usage --by type --since 2026-11-01 --project demo
   trainshed usage --by day --since 7d --format csv"""
 
 _JOB: Final = "job"
-_KEYS: Final = ("project", "user", "type", "day", _JOB)
+_GPU: Final = "gpu"
+_NODE: Final = "node"
+_KEYS: Final = ("project", "user", "type", "day", _JOB, _NODE, _GPU)
 _HOUR_S: Final = 3600.0
 _KWH_J: Final = 3.6e6
 _IDLE: Final = "idle"
@@ -41,8 +46,8 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} [flags]",
     )
     add = flags.adder(parser)
-    add("--by KEY", "project, user, type (of machines), day or job (project)", choices=_KEYS,
-        default="project")  # fmt: skip
+    add("--by KEY", "project, user, type (of machines), day, job, node or gpu (project); by node "
+        "and gpu the longest idle time comes first", choices=_KEYS, default="project")  # fmt: skip
     add("--since DAY", "First day (UTC): 2026-11-01, today, yesterday, 7d (30d)")
     add("--until DAY", "Last day (UTC), included (today)")
     flags.add_client_flags(parser, forms=("table", "json", "csv"))
@@ -67,17 +72,29 @@ def run(request: flags.Request) -> int:
 
 def _csv(report: Json) -> str:
     uses = [f"{kind}_{use}_s" for kind in ("gpu", "vcpu") for use in HELD_USES]
-    second = _second_column(report)
-    head = [report["by"], second, *uses, "energy_j", *_COST_COLUMNS]
-    return csv_text([head, *(_csv_row(row, second) for row in report["rows"])])
+    lead = [(name.lower(), cell) for name, cell in _lead(report["by"])]
+    last = [("held_by", list_holders)] if report["by"] in {_NODE, _GPU} else []
+    head = [*(name for name, _ in lead), *uses, "energy_j", *_COST_COLUMNS]
+    rows = [
+        [*(cell(row) for _, cell in lead), *_csv_row(row), *(cell(row) for _, cell in last)]
+        for row in report["rows"]
+    ]
+    return csv_text([[*head, *(name for name, _ in last)], *rows])
 
 
-def _second_column(report: Json) -> str:
-    """Return the field of the column after the key: the user of a job, else the number of jobs."""
-    return "user" if report["by"] == _JOB else "jobs"
+def _lead(by: str) -> Sequence[tuple[str, Callable[[Json], object]]]:
+    """Return the names and the cells of the first columns, which say what a row is of."""
+    if by == _GPU:
+        return (("NODE", _node), ("GPU", gpu_number), ("UUID", gpu_uuid), ("TYPE", gpu_type))
+    second = "user" if by == _JOB else "jobs"
+    return ((by.upper(), itemgetter("key")), (second.upper(), itemgetter(second)))
 
 
-def _csv_row(row: Json, second: str) -> Sequence[object]:
+def _node(row: Json) -> str:
+    return str(row["node"] or "unknown")
+
+
+def _csv_row(row: Json) -> Sequence[object]:
     seconds = [
         round(row[kind].get(use, 0.0), 3)
         for kind in ("gpu_seconds", "vcpu_seconds")
@@ -87,31 +104,30 @@ def _csv_row(row: Json, second: str) -> Sequence[object]:
     others = "; ".join(f"{other['amount']} {other['currency']}" for other in row["other_costs"])
     idle = cost.get("parts", {}).get(_IDLE)
     money = (cost.get("amount"), cost.get("currency"), cost.get("at_least"), idle, others)
-    return [row["key"], row[second], *seconds, row["energy_j"], *money]
+    return [*seconds, row["energy_j"], *money]
 
 
 def _print_table(report: Json) -> None:
     rows, total = report["rows"], report["total"]
     if rows:
-        columns = list(_columns(total))
-        second = _second_column(report)
-        headers = [report["by"].upper(), second.upper(), *(name for name, _ in columns)]
-        shown = [*rows, {**total, "key": "TOTAL"}]
-        cells = [
-            [row["key"], row[second], *(format_cell(row) for _, format_cell in columns)]
-            for row in shown
-        ]
-        out(table(headers, cells))
+        lead = [column for column in _lead(report["by"]) if column[0] != "UUID"]
+        columns = [*lead, *_columns(report["by"], total)]
+        last = {**total, "key": "TOTAL", "node": "TOTAL"}
+        cells = [[cell(row) for _, cell in columns] for row in (*rows, last)]
+        out(table([name for name, _ in columns], cells))
     for sentence in _sentences(report):
         note(sentence)
 
 
-def _columns(total: Json) -> Iterator[tuple[str, Any]]:
+def _columns(by: str, total: Json) -> Iterator[tuple[str, Any]]:
     """Yield a name and a function from a row to a cell for each column that has values."""
+    is_of_machines = by in {_NODE, _GPU}
     if total["gpu_seconds"]:
         yield "GPU-H", lambda row: _hours(row["gpu_seconds"])
         for use in _SHARES:
-            if use in total["gpu_seconds"]:
+            if use in total["gpu_seconds"] and is_of_machines:
+                yield f"{use.upper()}-H", lambda row, use=use: _hours_of(row["gpu_seconds"], use)
+            elif use in total["gpu_seconds"]:
                 yield use.upper(), lambda row, use=use: _share(row["gpu_seconds"], use)
     if total["vcpu_seconds"]:
         yield "VCPU-H", lambda row: _hours(row["vcpu_seconds"])
@@ -120,11 +136,17 @@ def _columns(total: Json) -> Iterator[tuple[str, Any]]:
     yield "COST", _costs
     if any(cost["parts"].get(_IDLE) for cost in _all_costs(total)):
         yield "IDLE COST", _idle_costs
+    if is_of_machines:
+        yield "HELD BY", list_holders
 
 
 def _hours(seconds: Mapping[str, float]) -> str:
     hours = sum(seconds.values()) / _HOUR_S
     return _number(hours) if hours else ""
+
+
+def _hours_of(seconds: Mapping[str, float], use: str) -> str:
+    return _hours({use: seconds[use]}) if use in seconds else ""
 
 
 def _digits(value: float) -> int:

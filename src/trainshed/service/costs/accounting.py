@@ -7,12 +7,11 @@ and its usage and replaced whole, so that repeating it changes nothing and a kil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
 from itertools import takewhile
 from typing import Final
 
 from trainshed.planning.usage_days import today
-from trainshed.service.costs.held_gpus import emulating_nodes
+from trainshed.service.costs.held_gpus import Fleet
 from trainshed.service.costs.job_accounts import JobAccounts
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store
@@ -100,13 +99,13 @@ class Accounting:
     ) -> Mapping[int, JobUse | None]:
         """Compute what jobs used while there is time, of at least one; None: nothing to write."""
         jobs = self.store.using_jobs(uids)
-        list_emulating = cache(partial(emulating_nodes, self.store))
+        fleet = Fleet(self.store)
         uses: dict[int, JobUse | None] = {}
         for uid in uids:
             if uses and not has_time():
                 break
             job = jobs.get(uid)
-            uses[uid] = self.accounts.account(job, list_emulating) if job else None
+            uses[uid] = self.accounts.account(job, fleet) if job else None
         return uses
 
     def _drop_old(self) -> None:

@@ -1,9 +1,14 @@
-"""Counts the GPUs that a job really holds: nodes that emulate run jobs without their GPUs."""
+"""Counts the GPUs that a job really holds, and lists those that nodes have.
 
-from collections.abc import Callable, Collection
+Nodes that emulate run jobs without their GPUs.
+"""
+
+from collections.abc import Collection, Mapping
+from functools import cache, partial
 from typing import NamedTuple
 
 from trainshed.model.resources import FleetPolicy, JobDemand
+from trainshed.planning.machine_parts import KnownGpu
 from trainshed.store.opening import Store
 
 
@@ -12,6 +17,15 @@ class HeldSize(NamedTuple):
 
     gpus: int
     vcpus: float
+
+
+class Fleet:
+    """The nodes as some jobs need them; reads them once, when the first job needs them."""
+
+    def __init__(self, store: Store) -> None:
+        """Read nothing yet."""
+        self.list_emulating = cache(partial(emulating_nodes, store))
+        self.list_gpus = cache(partial(list_known_gpus, store))
 
 
 def count_vcpus(demand: JobDemand) -> float:
@@ -23,23 +37,32 @@ def count_held_gpus(
     store: Store,
     uid: int,
     demand: JobDemand,
-    list_emulating: Callable[[], Collection[str]] | None = None,
+    fleet: Fleet | None = None,
 ) -> int:
     """Return the number of GPUs of a job while it runs; 0 on nodes that emulate.
 
     Without nodes, because its engine has not reported any, the job has those that it requests.
-    ``list_emulating`` is a cached ``emulating_nodes``, for callers with many jobs.
+    ``fleet`` is for callers with many jobs.
     """
     gpus = sum(group.count * group.each.gpu_count for group in demand.groups)
     if not gpus:
         return 0
-    emulating = list_emulating() if list_emulating else emulating_nodes(store)
+    emulating = (fleet or Fleet(store)).list_emulating()
     return 0 if emulating and _is_emulated(store, uid) else gpus
 
 
 def emulating_nodes(store: Store) -> Collection[str]:
     """Return the names of the nodes that emulate; on most servers there are none."""
     return {node.name for node in store.fleet() if node.policy is FleetPolicy.EMULATE}
+
+
+def list_known_gpus(store: Store) -> Mapping[str, KnownGpu]:
+    """Return the GPUs that engines have reported, by UUID."""
+    return {
+        gpu.uuid: KnownGpu(node.name, gpu.index, gpu.type or gpu.name)
+        for node in store.fleet()
+        for gpu in node.devices
+    }
 
 
 def _is_emulated(store: Store, uid: int) -> bool:

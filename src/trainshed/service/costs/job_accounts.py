@@ -6,7 +6,7 @@ change, nodes leave, and files with the steps of a killed supervisor are deleted
 """
 
 import logging
-from collections.abc import Callable, Collection, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -17,9 +17,10 @@ from trainshed.model.bounded import BoundedDict
 from trainshed.planning.attempt_steps import STEPS_READ, StepsMade
 from trainshed.planning.goodput import AttemptTimes, JobTimes, job_goodput
 from trainshed.service.costs.gpu_measurements import GpuMeasurements
-from trainshed.service.costs.held_gpus import HeldSize, count_held_gpus, count_vcpus
+from trainshed.service.costs.held_gpus import Fleet, HeldSize, count_held_gpus, count_vcpus
 from trainshed.service.costs.job_use import idle_ratio, read_job_use, sum_cost
 from trainshed.service.costs.prices import PriceSource
+from trainshed.service.costs.usage_rows import UsedMachines
 from trainshed.service.goodput.facts import (
     find_end_event,
     job_times,
@@ -77,7 +78,7 @@ class JobAccounts:
         if facts.end is None and self._is_new(facts.job.record) and self.settle(uid):
             facts = self._read_facts(uid)
         times = self._compute_times(facts, self._list_attempts(facts))
-        rows = self._stored_rows(facts, times) or self._compute_rows(facts.job, times)
+        rows = self._stored_rows(facts, times) or self._compute_rows(facts.job, times).rows
         return UsedTime(times, rows)
 
     def settle(self, uid: int) -> bool:
@@ -96,35 +97,34 @@ class JobAccounts:
             return False
         return True
 
-    def account(
-        self, job: UsingJob, list_emulating: Callable[[], Collection[str]] | None = None
-    ) -> JobUse | None:
+    def account(self, job: UsingJob, fleet: Fleet | None = None) -> JobUse | None:
         """Compute what a job used, for the store; None if there is nothing new to store.
 
-        ``list_emulating`` is a cached ``emulating_nodes``, for callers with many jobs.  A failure
+        ``fleet`` is for callers with many jobs.  A failure
         is logged, so that the other jobs are still written.  Raises StoreFault.
         """
         if not job.record.attempt:
             return None
         try:
-            facts = self._find_facts(job, list_emulating)
-            return None if facts.end is not None else self._account(facts)
+            facts = self._find_facts(job, fleet)
+            return None if facts.end is not None else self._account(facts, fleet)
         except (ValueError, KeyError, TypeError, ArithmeticError) as fault:
             name = job.record.name
             _LOG.warning("cannot compute what %s used: %r; usage leaves it out", name, fault)
             return None
 
-    def _account(self, facts: "_Facts") -> JobUse:
+    def _account(self, facts: "_Facts", fleet: Fleet | None) -> JobUse:
         attempts = self._list_attempts(facts)
         self._note_checkpoint(facts.job.record.uid, attempts)
         times = self._compute_times(facts, attempts)
-        rows = self._compute_rows(facts.job, times)
+        used = self._compute_rows(facts.job, times, fleet)
         record = facts.job.record
         if not (times.attempts and self._is_new(record)):
-            return JobUse(record, rows)
+            return JobUse(record, used.rows, machines=used.machines)
         goodput = job_goodput(times, self._now_s())
         inputs = {"gpus": facts.gpus, STEPS_READ: _list_steps_read(facts.events, attempts)}
-        return JobUse(record, rows, end_event(goodput, sum_cost(rows), idle_ratio(rows), inputs))
+        event = end_event(goodput, sum_cost(used.rows), idle_ratio(used.rows), inputs)
+        return JobUse(record, used.rows, event, used.machines)
 
     def _note_checkpoint(self, uid: int, attempts: Sequence[AttemptTimes]) -> None:
         """Remember the newest checkpoint; a program may report any time, also a later one."""
@@ -135,22 +135,23 @@ class JobAccounts:
     def _read_facts(self, uid: int) -> "_Facts":
         return self._find_facts(self.store.using_jobs([uid])[uid])
 
-    def _find_facts(
-        self, job: UsingJob, list_emulating: Callable[[], Collection[str]] | None = None
-    ) -> "_Facts":
+    def _find_facts(self, job: UsingJob, fleet: Fleet | None = None) -> "_Facts":
         uid = job.record.uid
         events = read_events(self.store, uid) if job.events is None else job.events
         end = find_end_event(self.store, uid, events)
         gpus = end.data.get("gpus") if end else None
         if not isinstance(gpus, int):
-            gpus = count_held_gpus(self.store, uid, job.demand, list_emulating)
+            gpus = count_held_gpus(self.store, uid, job.demand, fleet)
         return _Facts(job, events, end, gpus)
 
     def _list_attempts(self, facts: "_Facts") -> Sequence[AttemptTimes]:
-        primaries, record = facts.job.primaries, facts.job.record
+        record = facts.job.record
         is_over = record.job.status.end_time is not None
         read_steps = steps_reader(
-            self.engines, lambda key: primaries.get(key.attempt), self.usage_steps, is_over=is_over
+            self.engines,
+            lambda key: facts.job.find_primary(key.attempt),
+            self.usage_steps,
+            is_over=is_over,
         )
         return list_attempts(self.store, record, facts.events, read_steps)
 
@@ -158,9 +159,11 @@ class JobAccounts:
         size = HeldSize(facts.gpus, count_vcpus(facts.job.demand))
         return job_times(self.store, facts.job.record, size, facts.events, attempts)
 
-    def _compute_rows(self, job: UsingJob, times: JobTimes) -> Sequence[UsageRow]:
+    def _compute_rows(
+        self, job: UsingJob, times: JobTimes, fleet: Fleet | None = None
+    ) -> UsedMachines:
         measured = self.measurements.read(self.store, self.engines, job.record.uid, times)
-        return read_job_use(self.store, self.prices, job, times, measured)
+        return read_job_use(self.store, self.prices, job, times, measured, fleet)
 
     def _stored_rows(self, facts: "_Facts", times: JobTimes) -> Sequence[UsageRow]:
         """Return the use of a job that has ended, at the price of then; () if it is not stored."""

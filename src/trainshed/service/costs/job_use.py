@@ -1,32 +1,49 @@
 """Computes what a job used of its machines, from its times and what was measured of its GPUs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from trainshed.planning.amounts import money
 from trainshed.planning.goodput import JobTimes
 from trainshed.planning.job_cost import JobCost, sum_costs
-from trainshed.planning.usage_days import GpuMeasurement
+from trainshed.planning.machine_parts import divide_machines
+from trainshed.service.costs.gpu_measurements import AttemptGpus
+from trainshed.service.costs.held_gpus import Fleet
+from trainshed.service.costs.machine_groups import group_machines
+from trainshed.service.costs.machine_rows import list_slots
 from trainshed.service.costs.prices import PriceSource
-from trainshed.service.costs.usage_rows import group_machines, usage_rows
+from trainshed.service.costs.usage_rows import UsedMachines, used_machines
 from trainshed.store.opening import Store
 from trainshed.store.records.usage import UsageRow, UsageSum, UsingJob
 
 _HOUR_S = 3600.0
 
 
-def read_job_use(
+def read_job_use(  # noqa: PLR0913, PLR0917 - the values of its rows
     store: Store,
     prices: PriceSource,
     job: UsingJob,
     times: JobTimes,
-    measured: Mapping[int, Sequence[GpuMeasurement]],
-) -> Sequence[UsageRow]:
-    """Return what a job has used until now; ``measured`` is by attempt.  Raises StoreFault."""
-    gpus = max((attempt.gpus for attempt in times.attempts), default=0)
-    machines = group_machines(job.spec, job.demand, has_gpus=gpus > 0)
+    measured: Mapping[int, AttemptGpus],
+    fleet: Fleet | None = None,
+) -> UsedMachines:
+    """Return what a job has used until now; ``measured`` is by attempt.  Raises StoreFault.
+
+    ``fleet`` is for callers with many jobs.
+    """
+    has_gpus = any(attempt.gpus for attempt in times.attempts)
+    known = (fleet or Fleet(store)).list_gpus() if has_gpus else {}
+    machines = group_machines(job.spec, job.demand, has_gpus=has_gpus)
+    parts = {
+        number: divide_machines(
+            list_slots(job.spec, job.demand, job.replicas.get(number, ()), has_gpus=has_gpus),
+            measured.get(number, {}),
+            known,
+        )
+        for number in (attempt.attempt for attempt in times.attempts)
+    }
     now_s = store.now().timestamp()
-    return usage_rows(times, now_s, machines, prices.list_for_job(job.spec), measured)
+    return used_machines(times, now_s, machines, prices.list_for_job(job.spec), parts)
 
 
 def cost_of_use(use: UsageRow | UsageSum) -> JobCost:

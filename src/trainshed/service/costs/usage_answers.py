@@ -6,11 +6,35 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UsedGpu:
+    """A GPU that jobs held."""
+
+    index: int | None
+    """The driver's number of the GPU on its node; None: unknown."""
+    uuid: str
+    type: str
+    """Empty: unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineHolding:
+    """For how long the jobs of a user in a project held a GPU or the machines of a node."""
+
+    project: str
+    user: str
+    seconds: float
+    """GPU-seconds; vCPU-seconds of machines without GPUs."""
+    idle_s: float
+    """Those of ``seconds`` in which the GPUs ran nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MachineUse:
     """What some machines were used for.  Seconds are by use; uses without time are absent."""
 
     key: str
-    """The project, user, machine type, day (2026-11-01, UTC) or job (``PROJECT/JOB``)."""
+    """The project, user, machine type, day (2026-11-01, UTC), job (``PROJECT/JOB``), node, or node
+    with the number of the GPU (``NODE/0``)."""
     user: str
     """The creator of the job; empty for other keys."""
     jobs: int
@@ -23,6 +47,14 @@ class MachineUse:
     """None: no machine was used."""
     other_costs: Sequence[Mapping[str, Any]]
     """Costs in other currencies, which are never added."""
+    node: str | None = None
+    """In reports by node and GPU: the name of the node; empty: unknown."""
+    gpu: UsedGpu | None = None
+    """In reports by GPU; None: machines without GPUs, or GPUs that were not measured."""
+    holders: Sequence[MachineHolding] = ()
+    """In reports by node and GPU: the users with the longest time, at most five."""
+    more_holders: int = 0
+    """The number of further users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Adds up what machines were used for, by project, user, machine type, day or job."""
+"""Adds up what machines were used for: by project, user, machine type, day, job, node or GPU."""
 
 import re
 from collections import defaultdict
@@ -9,10 +9,11 @@ from datetime import date
 from typing import Final
 
 from trainshed.model.refusals import Code, Refusal
-from trainshed.planning.job_cost import sum_costs
 from trainshed.planning.usage_days import day_number, day_text, today
-from trainshed.service.costs.job_use import cost_of_use
+from trainshed.service.costs.machine_report import list_machines
+from trainshed.service.costs.machine_use import machine_use, round_seconds
 from trainshed.service.costs.usage_answers import FleetUse, MachineUse, UsageReport
+from trainshed.store.machine_usage import MACHINE_KEYS
 from trainshed.store.opening import Store
 from trainshed.store.records.usage import UsageSum
 from trainshed.store.usage import KEYS
@@ -25,7 +26,7 @@ ROWS_MAX: Final = 5_000
 JOBS_MAX: Final = 1_000
 _JOB: Final = "job"
 #: What a report can be by.
-REPORT_KEYS: Final = (*KEYS, _JOB)
+REPORT_KEYS: Final = (*KEYS, _JOB, *MACHINE_KEYS)
 _AGO: Final = re.compile(r"(\d{1,4})d")
 _DAY_FORM: Final = "a day such as 2026-11-01, today, yesterday, or 7d for the day 7 days ago (UTC)"
 
@@ -57,20 +58,26 @@ class UsageReports:
             sums = self.store.usage_sums("type", **days, projects=projects)
             of_jobs = self.store.usage_of_jobs(JOBS_MAX, **days, projects=projects)
             rows, left_out = _order(_JOB, _group(_JOB, of_jobs, {})), max(0, count - JOBS_MAX)
+        elif query.by in MACHINE_KEYS:
+            sums = self.store.usage_sums("type", **days, projects=projects)
+            rows = list_machines(self.store, query.by, **days, projects=projects)
+            left_out = max(0, len(rows) - ROWS_MAX)
         else:
             sums = self.store.usage_sums(query.by, **days, projects=projects)
             jobs = self.store.usage_jobs(query.by, **days, projects=projects)
             rows = _order(query.by, _group(query.by, sums, jobs))
             left_out = max(0, len(rows) - ROWS_MAX)
         is_all = projects is None
-        fleet = FleetUse(gpu_seconds=_round(self.store.gpu_seconds(**days))) if is_all else None
+        fleet = (
+            FleetUse(gpu_seconds=round_seconds(self.store.gpu_seconds(**days))) if is_all else None
+        )
         return UsageReport(
             by=query.by,
             since=day_text(since_day),
             until=day_text(last_day),
             rows=rows[:ROWS_MAX],
             left_out=left_out,
-            total=_machine_use("total", sums, count),
+            total=machine_use("total", sums, count),
             fleet=fleet,
         )
 
@@ -114,7 +121,7 @@ def _group(
     for usage in sums:
         by_key[usage.key].append(usage)
     return [
-        _machine_use(day_text(int(key)) if by == "day" else str(key), parts, jobs.get(key, 1))
+        machine_use(day_text(int(key)) if by == "day" else str(key), parts, jobs.get(key, 1))
         for key, parts in by_key.items()
     ]
 
@@ -127,30 +134,3 @@ def _order(by: str, rows: Sequence[MachineUse]) -> Sequence[MachineUse]:
         rows,
         key=lambda row: (-sum(row.gpu_seconds.values()), -sum(row.vcpu_seconds.values()), row.key),
     )
-
-
-def _machine_use(key: str, sums: Sequence[UsageSum], jobs: int) -> MachineUse:
-    joules = [usage.energy_j for usage in sums if usage.energy_j is not None]
-    costs = [cost.document for cost in sum_costs(map(cost_of_use, sums))]
-    return MachineUse(
-        key=key,
-        user=sums[0].user if sums else "",
-        jobs=jobs,
-        gpu_seconds=_add_seconds((usage.seconds, usage.gpus) for usage in sums),
-        vcpu_seconds=_add_seconds((usage.seconds, usage.vcpus) for usage in sums if not usage.gpus),
-        energy_j=sum(joules) if joules else None,
-        cost=costs[0] if costs else None,
-        other_costs=costs[1:],
-    )
-
-
-def _add_seconds(parts: Iterable[tuple[Mapping[str, float], float]]) -> Mapping[str, float]:
-    total: dict[str, float] = defaultdict(float)
-    for seconds, count in parts:
-        for use, used_s in seconds.items() if count else ():
-            total[use] += count * used_s
-    return _round(total)
-
-
-def _round(seconds: Mapping[str, float]) -> Mapping[str, float]:
-    return {use: round(used_s, 3) for use, used_s in seconds.items()}
