@@ -113,7 +113,7 @@ def _pool_gpus(
     """Return the GPUs by replica, else by node; those with the longest time are last."""
     tasks = {slot.task: slot.node for slot in slots if slot.task}
     pools: Mapping[_Pool, list[str]] = defaultdict(list)
-    for uuid in sorted(measured, key=lambda uuid: (_measured_s(measured[uuid]), uuid)):
+    for uuid in sorted(measured, key=lambda uuid: (*_amount(measured[uuid]), uuid)):
         task, node = measured[uuid].task, known[uuid].node if uuid in known else ""
         if task in tasks and node in {tasks[task], ""}:
             pools[_Pool(task=task)].append(uuid)
@@ -132,8 +132,12 @@ def _take_gpus(slot: MachineSlot, pools: Mapping[_Pool, list[str]]) -> Sequence[
     return taken
 
 
-def _measured_s(series: GpuSeries) -> float:
-    return sum(part.end_s - part.begin_s for part in series.measurements)
+def _amount(series: GpuSeries) -> tuple[float, float]:
+    """Return for how many seconds a GPU was measured, and its joules."""
+    parts = series.measurements
+    return sum(part.end_s - part.begin_s for part in parts), sum(
+        part.energy_j or 0.0 for part in parts
+    )
 
 
 def _part_of_gpu(

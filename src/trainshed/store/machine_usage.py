@@ -45,13 +45,13 @@ class StoredMachineUsage:
     _db: Database
 
     def machine_sums(
-        self, by: str, *, since_day: int, until_day: int, projects: Collection[str] | None
+        self, *, since_day: int, until_day: int, projects: Collection[str] | None
     ) -> Sequence[MachineSum]:
-        """Return sums by ``gpu`` or ``node`` from a day until before another.
+        """Return sums by GPU, or by node for other machines, from a day until before another.
 
         ``projects`` are those that the caller may see; None: all.
         """
-        keys = MACHINE_KEYS[by]
+        keys = MACHINE_KEYS["gpu"]
         query = select(*keys, *_SHAPE, *_SUMS).group_by(*keys, *_SHAPE)
         rows = self._within(query, since_day, until_day, projects)
         return [_machine_sum(row) for row in rows]
@@ -139,7 +139,7 @@ def _machine_sum(row: Any) -> MachineSum:
     return MachineSum(
         engine=row.engine,
         node=row.node,
-        gpu=getattr(row, "gpu", ""),
+        gpu=row.gpu,
         gpu_index=row.gpu_index,
         gpu_type=row.gpu_type,
         usage=usage,

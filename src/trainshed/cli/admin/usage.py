@@ -201,6 +201,8 @@ def _sentences(report: Json) -> Iterator[str]:
     if cost["source"]:
         date = f" of {cost['date']}" if cost["date"] else ""
         yield f"costs by {cost['source']}{date}"
+    if report["by"] in {_NODE, _GPU} and any(row["holders"] is None for row in report["rows"]):
+        yield "the users of machines are listed for at most 62 days; choose fewer days"
     if report["left_out"]:
         yield f"{report['left_out']} more rows are part of the total; choose fewer days"
     states = report["fleet"]["gpu_seconds"] if report["fleet"] else {}

@@ -28,7 +28,7 @@ def gpu_type(row: Json) -> str:
 
 def list_holders(row: Json) -> str:
     """Return ``PROJECT/USER HOURS h`` of the users with the longest time."""
-    holders: Any = row.get("holders", ())
+    holders: Any = row.get("holders") or ()
     parts = [
         f"{holder['project']}/{holder['user'] or 'anonymous'} {holder['seconds'] / _HOUR_S:.2f} h"
         for holder in holders[:_HOLDERS_MAX]

@@ -32,7 +32,7 @@ def read_job_use(  # noqa: PLR0913, PLR0917 - the values of its rows
     ``fleet`` is for callers with many jobs.
     """
     has_gpus = any(attempt.gpus for attempt in times.attempts)
-    known = (fleet or Fleet(store)).list_gpus() if has_gpus else {}
+    known = (fleet or Fleet(store)).list_gpus() if any(measured.values()) else {}
     machines = group_machines(job.spec, job.demand, has_gpus=has_gpus)
     parts = {
         number: divide_machines(

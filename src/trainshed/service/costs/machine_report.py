@@ -12,6 +12,8 @@ from trainshed.store.records.usage import MachineHolder, MachineSum
 
 #: The number of users that an entry names.
 HOLDERS_MAX: Final = 5
+#: Of more days, users are not listed: a year of many jobs has hundreds of users for each GPU.
+HOLDER_DAYS_MAX: Final = 62
 #: Engine, node and UUID; the last one is empty for nodes.
 _Key = tuple[str, str, str]
 
@@ -30,24 +32,25 @@ def list_machines(
     entries of their node.
     """
     days = {"since_day": since_day, "until_day": until_day}
-    sums = store.machine_sums(by, **days, projects=projects)
-    jobs = store.machine_jobs(by, **days, projects=projects)
-    holders: Mapping[_Key, list[MachineHolder]] = defaultdict(list)
-    for holder in store.machine_holders(by, **days, projects=projects):
-        holders[holder.engine, holder.node, holder.gpu].append(holder)
+    is_by_gpu = by == "gpu"
     by_key: Mapping[_Key, list[MachineSum]] = defaultdict(list)
-    for machine in sums:
-        by_key[machine.engine, machine.node, machine.gpu].append(machine)
+    for machine in store.machine_sums(**days, projects=projects):
+        by_key[machine.engine, machine.node, machine.gpu if is_by_gpu else ""].append(machine)
+    jobs = store.machine_jobs(by, **days, projects=projects)
+    holders: Mapping[_Key, list[MachineHolder]] | None = None
+    if until_day - since_day <= HOLDER_DAYS_MAX:
+        holders = defaultdict(list)
+        for holder in store.machine_holders(by, **days, projects=projects):
+            holders[holder.engine, holder.node, holder.gpu].append(holder)
     has_engines = len({engine for engine, _, _ in by_key if engine}) > 1
-    rows = [
-        _add_holders(
-            _machine_use(
-                parts, jobs.get(key[: 3 if by == "gpu" else 2], 1), has_engines=has_engines
-            ),
-            holders[key],
+    rows = []
+    for key, parts in by_key.items():
+        count = jobs.get(key if is_by_gpu else key[:2], 1)
+        use = machine_use(
+            _name_node(key, has_engines=has_engines), [part.usage for part in parts], count
         )
-        for key, parts in by_key.items()
-    ]
+        use = _name_gpu(use, parts) if key[2] else replace(use, node=use.key)
+        rows.append(use if holders is None else _add_holders(use, holders[key]))
     return sorted(rows, key=_order)
 
 
@@ -60,21 +63,17 @@ def _order(row: MachineUse) -> tuple[float, float, float, str]:
     )
 
 
-def _machine_use(parts: Sequence[MachineSum], jobs: int, *, has_engines: bool) -> MachineUse:
-    machine = parts[0]
-    node = f"{machine.engine}/{machine.node}" if has_engines and machine.engine else machine.node
-    gpu = None
-    if machine.gpu:
-        index = max((part.gpu_index for part in parts if part.gpu_index is not None), default=None)
-        gpu = UsedGpu(index=index, uuid=machine.gpu, type=max(part.gpu_type for part in parts))
-    use = machine_use(_name(node, gpu), [part.usage for part in parts], jobs)
-    return replace(use, node=node, gpu=gpu)
+def _name_node(key: _Key, *, has_engines: bool) -> str:
+    engine, node, _ = key
+    return f"{engine}/{node}" if has_engines and engine else node
 
 
-def _name(node: str, gpu: UsedGpu | None) -> str:
-    if gpu is None:
-        return node
-    return f"{node}/{gpu.uuid if gpu.index is None else gpu.index}"
+def _name_gpu(use: MachineUse, parts: Sequence[MachineSum]) -> MachineUse:
+    """Return the use of a node's GPU with its number and type."""
+    index = max((part.gpu_index for part in parts if part.gpu_index is not None), default=None)
+    gpu = UsedGpu(index=index, uuid=parts[0].gpu, type=max(part.gpu_type for part in parts))
+    name = f"{use.key}/{gpu.uuid if index is None else index}"
+    return replace(use, key=name, node=use.key, gpu=gpu)
 
 
 def _add_holders(row: MachineUse, holders: Sequence[MachineHolder]) -> MachineUse:

@@ -51,8 +51,9 @@ class MachineUse:
     """In reports by node and GPU: the name of the node; empty: unknown."""
     gpu: UsedGpu | None = None
     """In reports by GPU; None: machines without GPUs, or GPUs that were not measured."""
-    holders: Sequence[MachineHolding] = ()
-    """In reports by node and GPU: the users with the longest time, at most five."""
+    holders: Sequence[MachineHolding] | None = None
+    """In reports by node and GPU of at most 62 days: the users with the longest time, at most five;
+    else None."""
     more_holders: int = 0
     """The number of further users."""
 
