@@ -14,10 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from api.browsers import make_server
 from api.support import WAIT_S_MAX, client
+from trainshed.api.api_names import APIS, find_api
 from trainshed.api.call import Method
 from trainshed.api.connections import Connections, limits_of
 from trainshed.api.http_server import HttpServer, OtherApp
-from trainshed.api.measured import api_of, count_refusal
+from trainshed.api.measured import count_refusal
 from trainshed.api.metrics import MetricsPages, open_metrics_app
 from trainshed.api.threads import THREADS, THREADS_MAX
 from trainshed.config.settings import MetricsSettings
@@ -135,13 +136,21 @@ def test_a_refused_job_is_counted_by_its_first_rule(server, edge, overseer, monk
         ("/upload/storage/v1/b/x/o", "storage_v1"),
         ("/console/static/x.js", "console"),
         ("/trainshed/v1/nodes", "native"),
-        ("/", "native"),
-        ("", "native"),
-        ("/no/such/" + "x" * 999, "native"),
+        ("/trainshed/v1/metrics/jobs", "probe"),
+        ("/healthz", "probe"),
+        ("/v1/projects/p/locations", "ml_v1"),
+        (
+            "/v1/projects/{project}/locations/{location}/customJobs/{job}/operations",
+            "aiplatform_v1",
+        ),
+        ("/", "content"),
+        ("", "content"),
+        ("/no/such/" + "x" * 999, "content"),
     ],
 )
 def test_the_api_of_a_path_is_one_of_a_closed_set(path, api):
-    assert api_of(path) == api
+    assert find_api(path) == api
+    assert api in APIS
 
 
 @pytest.mark.parametrize(

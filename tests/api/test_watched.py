@@ -9,8 +9,8 @@ from fastapi import APIRouter
 
 from api.support import WAIT_S_MAX, Seen, application, client, method, native_routes
 from api.test_rest import RAW, native
+from trainshed.api.api_names import APIS
 from trainshed.api.request_records import is_sampled, log_request, make_spans, trace_requests
-from trainshed.api.watched import APIS
 from trainshed.model.access import AccessRole
 from trainshed.model.refusals import Code, Refusal
 from trainshed.observability.logs import REQUESTS, JsonFormatter

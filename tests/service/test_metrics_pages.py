@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from databases import new_database
 from store.builders import PROJECT, add, go, place
+from trainshed.api.api_names import APIS
 from trainshed.engines.capabilities import GpuNow
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.gpus import GpuSample, GpuState, NodeGpu
@@ -248,7 +249,7 @@ def test_a_page_of_20_projects_and_8_gpus_has_at_most_600_series(store):
         for end in USUAL_ENDS:
             counters.finished(f"p{number}", *end)
         counters.held("n1", f"p{number}", 1.0, is_busy=True)
-    for api in ("ml_v1", "aiplatform_v1", "storage_v1", "native", "console"):
+    for api in APIS:
         for status in (200, 400):
             counters.answered(api, status, 0.1)
     sources = PageSources(store=store, counters=counters, gpus_now=lambda: now)

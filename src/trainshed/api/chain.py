@@ -124,7 +124,7 @@ class AnsweredRequest:
     context: RequestContext | None
     """None for a route outside the chain, such as a page of the console."""
     api: str
-    """One of ``api.watched.APIS``."""
+    """One of ``api.api_names.APIS``."""
     verb: str
     route: str
     """The template of the path; of gRPC the method; empty for an unknown path."""

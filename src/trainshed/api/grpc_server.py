@@ -21,6 +21,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from trainshed.api.api_names import GRPC
 from trainshed.api.audited import note_call
 from trainshed.api.call import Json, Method
 from trainshed.api.chain import (
@@ -36,7 +37,7 @@ from trainshed.api.connections import ConnectionLimits, Times
 from trainshed.api.documents import refuse_unstorable
 from trainshed.api.grpc_front import HOST, GrpcFront
 from trainshed.api.guards import is_loopback
-from trainshed.api.measured import GRPC, count_refusal
+from trainshed.api.measured import count_refusal
 from trainshed.api.not_here import absent_rpcs
 from trainshed.api.watched import GrpcWatch
 from trainshed.model.json_reader import VALUES_MAX

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from trainshed.api.api_names import PROBE
 from trainshed.api.chain import TRACED_STEPS, AnsweredRequest
 from trainshed.observability.logs import REQUESTS
 from trainshed.observability.spans import AttributeValue, SpanKind, TraceSpan
@@ -25,7 +26,7 @@ CHILDREN: Final = ("store.commit", *TRACED_STEPS.values())
 
 def log_request(answered: AnsweredRequest) -> None:
     """Write one record; none for probes and scrapes."""
-    if answered.api == "probe":
+    if answered.api == PROBE:
         return
     context, trace = answered.context, answered.trace
     caller = context.caller if context else None
@@ -59,7 +60,7 @@ def is_sampled(answered: AnsweredRequest) -> bool:
     A caller's own decision counts.  Otherwise all changes and failures of the server are traced,
     and a tenth of reads and of requests for objects; probes and scrapes are not.
     """
-    if answered.api == "probe":
+    if answered.api == PROBE:
         return False
     if (parent := answered.trace.parent) is not None:
         return parent.is_sampled

@@ -10,39 +10,15 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from trainshed.api.api_names import GRPC, find_api
 from trainshed.api.chain import AnsweredRequest, ChainServices, RequestContext, RequestWatch
 from trainshed.model.access import ALL_PROJECTS
 from trainshed.model.refusals import Refusal
 from trainshed.observability.log_fields import reset_log_fields, set_log_fields
 from trainshed.observability.spans import REQUEST_TRACE, RequestTrace, parse_traceparent
 
-#: The APIs that a request can belong to.
-APIS: Final = (
-    "ml_v1",
-    "aiplatform_v1",
-    "logging_v2",
-    "storage_v1",
-    "native",
-    "console",
-    "content",
-    "grpc",
-    "probe",
-)
-#: The API of a path, by its first segment; paths of Google's routes are known by their row.
-_API_OF: Final[Mapping[str, str]] = {
-    "trainshed": "native",
-    "console": "console",
-    "storage": "storage_v1",
-    "upload": "storage_v1",
-    "download": "storage_v1",
-    "as": "storage_v1",
-    "b": "storage_v1",
-    "healthz": "probe",
-    "readyz": "probe",
-    "metrics": "probe",
-}
 _NATIVE: Final = "/trainshed/v1"
-_METRICS: Final = f"{_NATIVE}/metrics"
+_API: Final = find_api(_NATIVE)
 #: The keys of what the watch needs, in the state of a request's scope.
 _CALL: Final = "call"
 #: nginx's status for a client that disconnected before it got an answer.
@@ -79,13 +55,13 @@ async def watch_request(
         REQUEST_TRACE.reset(trace_token)
         reset_log_fields(log_token)
         context: RequestContext | None = state.get(_CALL)
-        api, route = _classify(scope, path, context)
+        api = find_api(path)
         client = scope.get("client")
         answered = AnsweredRequest(
             context=context,
             api=api,
             verb=scope["method"],
-            route=route,
+            route=_find_route(scope, api, context),
             project=_find_project(scope, context),
             job=_path_params(scope).get("job", "") or _job_of(context),
             status=status,
@@ -121,7 +97,7 @@ class GrpcWatch:
         context = self._context
         answered = AnsweredRequest(
             context=context,
-            api="grpc",
+            api=GRPC,
             verb="gRPC",
             route=context.path,
             project=_project_of(context),
@@ -136,18 +112,15 @@ class GrpcWatch:
         self._watch(answered)
 
 
-def _classify(scope: Scope, path: str, context: RequestContext | None) -> tuple[str, str]:
-    """Return the API and the template of the path of a request."""
-    if context is not None and (method := context.method) is not None:
-        if method.path.startswith("/v2/"):
-            return "logging_v2", method.path
-        return ("aiplatform_v1" if method.rpc else "ml_v1"), method.path
-    segment = path.split("/", 2)[1] if path.startswith("/") else ""
-    api = "probe" if path.startswith(_METRICS) else _API_OF.get(segment, "content")
-    route = getattr(scope.get("route"), "path", "")
-    if api == "native":  # before the native application finds its route, this is where it is
-        route = "" if route in {"", _NATIVE} else f"{_NATIVE}{route}"
-    return api, route
+def _find_route(scope: Scope, api: str, context: RequestContext | None) -> str:
+    """Return the template of the path of a request; empty for an unknown path."""
+    if context is not None and context.method is not None:
+        return context.method.path
+    route: str = getattr(scope.get("route"), "path", "")
+    if api != _API:
+        return route
+    # before the native application finds its route, the route is where that application is
+    return "" if route in {"", _NATIVE} else f"{_NATIVE}{route}"
 
 
 def _find_project(scope: Scope, context: RequestContext | None) -> str:
