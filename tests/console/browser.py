@@ -86,9 +86,11 @@ class Visitor:
         self.context.add_init_script(keep_sign_in(self.url, answer.json()["csrf"]))
         return self
 
-    def open(self, path="/console/") -> Page:
-        """Open a page of the console in a new tab."""
+    def open(self, path="/console/", color_scheme=None) -> Page:
+        """Open a page of the console in a new tab, in a theme if one is given."""
         page = self.context.new_page()
+        if color_scheme:
+            page.emulate_media(color_scheme=color_scheme, reduced_motion="reduce")
         page.goto(path)
         return page
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from console.browser import find_violations, save_picture
+from console.browser import Visitor, find_violations, save_picture
 from console.documents import create_study, simulated_job, study
 from console.routes import VERBS, find_route
 from e2e.support import PROJECT, submit
@@ -69,19 +69,20 @@ def called():
     return set()
 
 
-def open_page(visitor, name, ids):
+def open_page(visitor, name, ids, theme="light"):
     address, text = PAGES[name]
-    page = visitor.open("/console/" + address.format(**ids))
+    page = visitor.open("/console/" + address.format(**ids), color_scheme=theme)
     expect(page.get_by_text(re.compile(re.escape(text), re.IGNORECASE)).first).to_be_visible()
     expect(page.get_by_text(re.compile("^(Loading|Reading)"))).to_have_count(0)
     return page
 
 
-@pytest.fixture
-def opened(simulated, visit, ids, name, theme):
-    """A visitor in a theme, and its page."""
-    visitor = visit(simulated, color_scheme=theme)
-    return visitor, open_page(visitor, name, ids)
+@pytest.fixture(scope="module")
+def visitor(chromium, simulated):
+    """One visitor of all pages: a window of its own for each would take as long as the page."""
+    visitor = Visitor(chromium, simulated.url).sign_in(simulated.token)
+    yield visitor
+    visitor.close()
 
 
 @pytest.mark.parametrize(
@@ -92,11 +93,13 @@ def opened(simulated, visit, ids, name, theme):
         for name in PAGES
     ],
 )
-def test_a_page_is_accessible(opened, called, name, theme):
-    visitor, page = opened
+def test_a_page_is_accessible(visitor, ids, called, name, theme):
+    page = open_page(visitor, name, ids, theme)
     save_picture(page, f"page-{name}-{theme}")
     called.update(visitor.requests)
     assert find_violations(page) == []
+    page.close()
+    visitor.check()
 
 
 @pytest.mark.full
