@@ -27,7 +27,7 @@ OVER = ("SUCCEEDED", "FAILED", "CANCELLED")
 #: The isolation mode instead of the machine's: TRAINSHED_TEST_ISOLATION=landlock make test.
 ISOLATION = os.environ.get("TRAINSHED_TEST_ISOLATION", "")
 #: The modules of a server and the doctor, with the ones that they import later.
-_FORKS = ForkServer(
+SERVER_MODULES = (
     *(
         "trainshed.cli.main",
         "trainshed.cli.admin.server",
@@ -40,8 +40,8 @@ _FORKS = ForkServer(
     *("cryptography.hazmat.backends.openssl.backend", "grpc._server", "pydantic.dataclasses"),
     *("uvicorn.lifespan.off", "uvicorn.loops.auto", "uvicorn.protocols.http.auto"),
     *("trainshed.workbench.doctor.examine", "parsed_catalogs"),
-    OPENBLAS_NUM_THREADS="1",
 )
+_FORKS = ForkServer(*SERVER_MODULES, OPENBLAS_NUM_THREADS="1")
 
 
 def finished(argv, *, env=None, timeout_s=END_S_MAX):

@@ -24,6 +24,7 @@ from e2e.support import (
     wait_until,
 )
 from forked import ForkServer
+from server_process import SERVER_MODULES
 
 #: Its jobs run without walls (conftest.py).
 JOBS_TELL_BY_FILES = True
@@ -45,7 +46,8 @@ class Clock:
 
     def __init__(self, path):
         self.path = path
-        self.forks = ForkServer("e2e.stepped_imports", STEPPED_SECONDS=str(path))
+        modules = ("e2e.stepped_imports", *SERVER_MODULES)
+        self.forks = ForkServer(*modules, STEPPED_SECONDS=str(path), OPENBLAS_NUM_THREADS="1")
         self.set(0)
 
     def set(self, seconds):
