@@ -93,8 +93,8 @@ def test_an_empty_pool_is_skipped_and_echoed(gcloud, server):
     assert described(gcloud, name)["jobSpec"]["workerPoolSpecs"][1] == {}
 
 
-def test_a_python_package_job_runs_in_a_prebuilt_image(gcloud, real_gcloud, server, trainer):
-    done = real_gcloud(
+def test_a_python_package_job_runs_in_a_prebuilt_image(gcloud, server, trainer):
+    done = gcloud(
         "ai-platform", "jobs", "submit", "training", "stager", "--package-path", trainer,
         "--staging-bucket", "gs://stage-bkt", "--runtime-version=2.11", "--python-version=3.7",
         "--module-name=trainer.task",

@@ -83,9 +83,9 @@ def test_a_google_image_runs_a_module_and_a_runtime_version_needs_no_python(
         assert f"Asked for {framework} (" in logged
 
 
-def test_a_job_that_fails_makes_gcloud_exit_with_1(real_gcloud, gcloud, trainer):
+def test_a_job_that_fails_makes_gcloud_exit_with_1(gcloud, trainer):
     done = submit(
-        real_gcloud, "fails", "--package-path", trainer, "--staging-bucket", "gs://stage-bkt",
+        gcloud, "fails", "--package-path", trainer, "--staging-bucket", "gs://stage-bkt",
         "--stream-logs", *BASIC, user_args=["--fail"],
     )  # fmt: skip
     assert done.code == 1

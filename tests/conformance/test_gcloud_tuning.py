@@ -51,7 +51,7 @@ def test_a_study_is_created_runs_and_is_described_listed_and_streamed(
     (listed,) = [job for job in json.loads(output) if job["name"] == name]
     assert "trials" not in listed
     streamed = (
-        real_gcloud("ai", "hp-tuning-jobs", "stream-logs", name, "--polling-interval=1").ok().stdout
+        gcloud("ai", "hp-tuning-jobs", "stream-logs", name, "--polling-interval=1").ok().stdout
     )
     assert streamed.count("\tworkerpool0-0\ttold ") == 3
     for number in arguments:

@@ -92,9 +92,9 @@ def table(text):
     return rows
 
 
-def test_a_package_is_tuned_streamed_summarized_and_listed(real_gcloud, gcloud, submit, package):
+def test_a_package_is_tuned_streamed_summarized_and_listed(gcloud, submit, package):
     done = submit(
-        real_gcloud, "tuned", *package, "--stream-logs", "--job-dir=gs://out-bkt/tuned",
+        gcloud, "tuned", *package, "--stream-logs", "--job-dir=gs://out-bkt/tuned",
         user_args=["--epochs", "3"],
     )  # fmt: skip
     assert done.code == 0, done.stderr
