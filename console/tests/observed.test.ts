@@ -5,7 +5,7 @@ import {
   amountsOf, comparePace, describePrices, formatCost, formatEnergy, formatGoodput, formatHours, formatShare, formatShortCost, formatSteps, formatStepTime, formatUnit, readCost,
   remainingSeconds, sharesOf, sumOf, usesOf, type JobCost,
 } from "../src/core/observed";
-import { daysOf, formatIdleCost, readUsageQuery, sortUsage, usageCsv } from "../src/core/usage";
+import { daysOf, formatIdleCost, gpuType, listHolders, readUsageQuery, sortUsage, usageCsv } from "../src/core/usage";
 import type { MachineUse, ProgressRow } from "../src/net/types";
 
 const COST: JobCost = { amount: 41.234, currency: "USD", at_least: false, lacking: [], parts: { productive: 41.234 }, source: "catalog", date: "2026-11-01" };
@@ -80,6 +80,20 @@ test("rows are sorted by a column, and written as CSV with seconds", () => {
   assert.equal(lines[0]?.startsWith("user,jobs,gpu_seconds_productive,"), true);
   assert.equal(usageCsv("job", [row("p/j", 10, null)]).split("\r\n")[1]?.startsWith("p/j,ada,10,"), true);
   assert.equal(lines[1], "ada,2,10,0,0,0,0,0,5,0,7,,,USD,false,,");
+});
+
+test("a GPU has a type and the users that held it", () => {
+  const gpu: MachineUse = {
+    ...row("n1/0", 10, 1), node: "n1", gpu: { index: 0, uuid: "GPU-1", type: "NVIDIA_H100_80GB" }, more_holders: 2,
+    holders: [{ project: "p", user: "ada", seconds: 7200, idle_s: 3600 }, { project: "q", user: "", seconds: 3600, idle_s: 0 }],
+  };
+  assert.equal(gpuType(gpu), "H100 80GB");
+  assert.deepEqual(listHolders(gpu), ["p/ada 2 h", "q/anonymous 1 h", "and 2 more"]);
+  assert.deepEqual(listHolders(gpu, true), ["p/ada 2 h, idle 1 h", "q/anonymous 1 h", "and 2 more"]);
+  assert.deepEqual([gpuType(row("n1", 10, 1)), listHolders(row("n1", 10, 1))], ["", []]);
+  const [head, line] = usageCsv("gpu", [gpu]).split("\r\n");
+  assert.equal(head?.startsWith("gpu,jobs,gpu_uuid,gpu_type,users,gpu_seconds_productive,"), true);
+  assert.equal(line?.startsWith('n1/0,2,GPU-1,NVIDIA_H100_80GB,"p/ada 2 h, idle 1 h; q/anonymous 1 h; and 2 more",10,'), true);
 });
 
 test("idle GPUs are a part of the cost of productive time, or of time without known steps", () => {

@@ -153,6 +153,42 @@ def test_usage_lists_projects_and_days_and_saves_csv(simulated, visit):
         page.get_by_role("button", name="CSV").click()
     text = download.value.path().read_text()
     assert text.startswith("day,jobs,gpu_seconds_productive,")
+    page.get_by_label("Rows").select_option("gpu")
+    expect(page).to_have_url(re.compile("by=gpu"))
+    expect(page.get_by_role("heading", name="GPU time by GPU")).to_be_visible()
     page.get_by_label("from", exact=True).fill("2020-01-01")
     page.get_by_label("to", exact=True).fill("2020-01-02")
     expect(page.get_by_text("No job held a machine in this period.")).to_be_visible()
+
+
+def used_gpu(**fields):
+    """A row of the report by GPU: two users held one GPU, for most of the time without using it."""
+    holders = [("demo-proj", "ada", 7200.0, 5400.0), ("other-proj", "bob", 3600.0, 0.0)]
+    names = ("project", "user", "seconds", "idle_s")
+    cost = {"amount": 30.0, "currency": "USD", "at_least": False, "lacking": []}
+    cost |= {"parts": {"idle": 15.0, "productive": 15.0}, "source": "own prices", "date": None}
+    row = {"key": "node-0001/3", "user": "", "jobs": 2, "vcpu_seconds": {}, "energy_j": 7.2e6}
+    row |= {"gpu_seconds": {"idle": 5400.0, "productive": 5400.0}, "cost": cost, "other_costs": []}
+    row |= {"node": "node-0001", "more_holders": 4}
+    row |= {"gpu": {"index": 3, "uuid": "GPU-0a1b2c3d", "type": "NVIDIA_H100_80GB"}}
+    return row | {"holders": [dict(zip(names, one, strict=True)) for one in holders]} | fields
+
+
+@pytest.mark.full
+def test_usage_by_gpu_names_its_users_and_what_its_idle_time_cost(simulated, visit):
+    visitor = visit(simulated)
+    page = visitor.open()
+    report = {"by": "gpu", "since": "2026-11-29", "until": "2026-11-29", "left_out": 0}
+    report |= {"rows": [used_gpu()], "total": used_gpu(key="total"), "fleet": None}
+    page.route("**/trainshed/v1/usage?**", lambda route: route.fulfill(json=report))
+    page.goto("/console/nodes")
+    page.get_by_role("link", name="idle GPUs of yesterday").click()
+    row = page.get_by_role("grid", name="Usage by gpu").get_by_role("row").nth(1)
+    expect(row).to_contain_text("node-0001/3 H100 80GB")
+    users = row.get_by_text("demo-proj/ada 2 h; other-proj/bob 1 h; and 4 more")
+    expect(users).to_have_attribute("title", re.compile(r"^demo-proj/ada 2 h, idle 1\.5 h\n"))
+    expect(row).to_contain_text("1.5 h · 15.00 USD")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV").click()
+    assert "node-0001/3,2,GPU-0a1b2c3d,NVIDIA_H100_80GB," in download.value.path().read_text()
+    take_picture(page, "usage-by-gpu")

@@ -2,9 +2,11 @@
 
 import type { MachineUse } from "../net/types";
 import { writeCsv } from "./csv";
-import { BUCKETS, formatAmount, formatCost, readCost, sumOf, type JobCost } from "./observed";
+import { shortAccelerator } from "./format";
+import { showHidden } from "./hidden";
+import { BUCKETS, formatAmount, formatCost, formatHours, readCost, sumOf, type JobCost } from "./observed";
 
-export const GROUPINGS = [["project", "by project"], ["user", "by user"], ["type", "by machine type"], ["day", "by day"], ["job", "by job"]] as const;
+export const GROUPINGS = [["project", "by project"], ["user", "by user"], ["type", "by machine type"], ["day", "by day"], ["job", "by job"], ["node", "by node"], ["gpu", "by GPU"]] as const;
 export type Grouping = (typeof GROUPINGS)[number][0];
 
 /** The first day of a period as the server reads it; but for yesterday, it lasts until today. Days are those of UTC. */
@@ -53,15 +55,33 @@ export function sortUsage(rows: readonly MachineUse[], column: string, descendin
   });
 }
 
+/** Return whether the rows are of single machines, which name their users. */
+export function isOfMachines(by: Grouping): boolean {
+  return by === "node" || by === "gpu";
+}
+
+/** Return "H100" of a row of a GPU; "" for other machines, and for an unknown type. */
+export function gpuType({ gpu }: MachineUse): string {
+  return gpu ? shortAccelerator(gpu.type) : "";
+}
+
+/** Return "project/user 12.5 h" for each user of a machine, the longest first; the last word counts further users. `withIdle`: "…, idle 3 h". */
+export function listHolders({ holders, more_holders: more = 0 }: MachineUse, withIdle = false): string[] {
+  const words = (holders ?? []).map(({ project, user, seconds, idle_s: idle }) =>
+    showHidden(`${project}/${user || "anonymous"} ${formatHours(seconds)} h${withIdle && idle > 0 ? `, idle ${formatHours(idle)} h` : ""}`));
+  return more > 0 ? [...words, `and ${more} more`] : words;
+}
+
 /** Return the rows as CSV, with seconds as the server counts them. */
 export function usageCsv(by: Grouping, rows: readonly MachineUse[]): string {
   const buckets = BUCKETS.map(({ id }) => id);
   const second = by === "job" ? "user" : "jobs";
-  const head = [by, second, ...buckets.map((id) => `gpu_seconds_${id}`), "vcpu_seconds", "energy_joules", "cost", "currency", "cost_is_at_least", "other_costs", "idle_cost"];
+  const ofMachines = isOfMachines(by);
+  const head = [by, second, ...(ofMachines ? ["gpu_uuid", "gpu_type", "users"] : []), ...buckets.map((id) => `gpu_seconds_${id}`), "vcpu_seconds", "energy_joules", "cost", "currency", "cost_is_at_least", "other_costs", "idle_cost"];
   const lines = rows.map((row) => {
     const cost = readCost(row.cost);
     return [
-      row.key, String(row[second]), ...buckets.map((id) => String(row.gpu_seconds[id] ?? 0)), String(sumOf(row.vcpu_seconds)), String(row.energy_j ?? ""),
+      row.key, String(row[second]), ...(ofMachines ? [row.gpu?.uuid ?? "", row.gpu?.type ?? "", listHolders(row, true).join("; ")] : []), ...buckets.map((id) => String(row.gpu_seconds[id] ?? 0)), String(sumOf(row.vcpu_seconds)), String(row.energy_j ?? ""),
       String(cost?.amount ?? ""), cost?.currency ?? "", cost ? String(cost.at_least) : "", otherCosts(row).map(formatCost).join("; "),
       String(cost?.parts.idle ?? ""),
     ];

@@ -294,6 +294,13 @@ export type LogWindow = {
   unreadFrom?: string | null;
 };
 
+export type MachineHolding = {
+  project: string;
+  user: string;
+  seconds: number;
+  idle_s: number;
+};
+
 export type MachineUse = {
   key: string;
   user: string;
@@ -303,6 +310,10 @@ export type MachineUse = {
   energy_j: number | null;
   cost: Record<string, unknown> | null;
   other_costs: Array<Record<string, unknown>>;
+  node?: string | null;
+  gpu?: UsedGpu | null;
+  holders?: Array<MachineHolding> | null;
+  more_holders?: number;
 };
 
 export type MadeToken = {
@@ -625,6 +636,12 @@ export type UsageReport = {
   left_out: number;
   total: MachineUse;
   fleet: FleetUse | null;
+};
+
+export type UsedGpu = {
+  index: number | null;
+  uuid: string;
+  type: string;
 };
 
 export type Waiting = {

@@ -95,6 +95,7 @@ function Tools({ view, onlyIdle, query, shown, all }: ToolsProps) {
       <label class="check" title="Nodes with a GPU on which its job has run nothing for ten minutes">
         <input type="checkbox" checked={onlyIdle} onChange={(event) => setQuery({ idle: event.currentTarget.checked ? "1" : null })} /> held and idle for 10 min ({countHeldIdle(all)})
       </label>
+      <a href="/console/usage?by=gpu&period=yesterday">idle GPUs of yesterday</a>
       {!isAdministrator() && <span class="hint">An administrator of all projects takes nodes out of service.</span>}
     </div>
   );

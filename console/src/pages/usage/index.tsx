@@ -7,7 +7,7 @@ import { showHidden } from "../../core/hidden";
 import { describePrices, FLEET_BUCKETS, formatCost, formatEnergy, formatHours, formatShare, formatShortCost, readCost, sharesOf, sumOf } from "../../core/observed";
 import { jobPath, type Route } from "../../core/route";
 import { setQuery } from "../../core/router";
-import { daysOf, formatIdleCost, GROUPINGS, PERIODS, otherCosts, readUsageQuery, sortUsage, usageCsv, type Grouping, type UsageQuery } from "../../core/usage";
+import { daysOf, formatIdleCost, gpuType, GROUPINGS, isOfMachines, listHolders, PERIODS, otherCosts, readUsageQuery, sortUsage, usageCsv, type Grouping, type UsageQuery } from "../../core/usage";
 import { callApi } from "../../net/api";
 import { ALL_PROJECTS, project } from "../../net/project";
 import type { MachineUse, UsageReport } from "../../net/types";
@@ -79,6 +79,7 @@ function Answer({ answer, by }: { answer: UsageReport; by: Grouping }) {
       <h2>GPU time {GROUPINGS.find(([word]) => word === by)?.[1]}</h2>
       {shares.length > 0 && <p class="hint legend">{shares.map(({ id, title, meaning, share }) => <span key={id}><span class={`bucket-sign b-${id}`} aria-hidden="true" /> {title} {formatShare(share)}: {meaning}</span>)}</p>}
       {answer.rows.length === 0 ? <p>No job held a machine in this period.</p> : <Rows rows={answer.rows} by={by} />}
+      {isOfMachines(by) && answer.rows.some(({ holders }) => !holders) && <p class="hint">The users of machines are listed for at most 62 days: choose fewer days.</p>}
       {answer.left_out > 0 && <p class="hint">{formatPlural(answer.left_out, "row")} with less GPU time are not listed; the sums include them.</p>}
     </>
   );
@@ -100,21 +101,29 @@ function Cost({ row }: { row: MachineUse }) {
 /** The key of a row; a job that still exists has a page. */
 function Key({ row, by }: { row: MachineUse; by: Grouping }) {
   const text = showHidden(row.key) || "–";
+  if (by === "gpu" && row.gpu) return <span title={row.gpu.uuid}>{text} <span class="hint">{gpuType(row)}</span></span>;
   const [owner, job] = by === "job" ? row.key.split("/", 2) : [];
   return owner && job ? <a href={jobPath(owner, job)} title={text}>{text}</a> : <span title={text}>{text}</span>;
 }
 
-const TITLES: Readonly<Record<Grouping, string>> = { project: "Project", user: "User", type: "Machine type", day: "Day", job: "Job" };
+/** The users of a machine; a narrow cell shows the first ones. */
+function Holders({ row }: { row: MachineUse }) {
+  return <span title={listHolders(row, true).join("\n")}>{listHolders(row).join("; ") || "–"}</span>;
+}
+
+const TITLES: Readonly<Record<Grouping, string>> = { project: "Project", user: "User", type: "Machine type", day: "Day", job: "Job", node: "Node", gpu: "GPU" };
 
 function columnsOf(by: Grouping): Column<MachineUse>[] {
   return [
     { id: "key", title: TITLES[by], width: by === "job" ? "minmax(15rem, 1.5fr)" : "minmax(8rem, 1.5fr)", isSortable: true, cell: (row) => <Key row={row} by={by} /> },
-    by === "job"
-      ? { id: "user", title: "By", width: "minmax(4.5rem, 0.7fr)", isSortable: true, cell: (row) => <span title={showHidden(row.user)}>{showHidden(row.user) || "–"}</span> }
-      : { id: "jobs", title: "Jobs", width: "4.5rem", isNumber: true, isSortable: true, cell: (row) => formatCount(row.jobs) },
+    isOfMachines(by)
+      ? { id: "holders", title: "Held by", width: "minmax(13rem, 2fr)", cell: (row) => <Holders row={row} /> }
+      : by === "job"
+        ? { id: "user", title: "By", width: "minmax(4.5rem, 0.7fr)", isSortable: true, cell: (row) => <span title={showHidden(row.user)}>{showHidden(row.user) || "–"}</span> }
+        : { id: "jobs", title: "Jobs", width: "4.5rem", isNumber: true, isSortable: true, cell: (row) => formatCount(row.jobs) },
     { id: "gpus", title: "GPU hours", width: "6.5rem", isNumber: true, isSortable: true, cell: (row) => formatHours(sumOf(row.gpu_seconds)) },
     { id: "bar", title: "Use of the GPU hours", width: "minmax(10rem, 3fr)", cell: (row) => <TimeBar shares={sharesOf(row.gpu_seconds)} label={row.key} /> },
-    { id: "idle", title: "Held and idle", width: "9.5rem", isNumber: true, isSortable: true, cell: (row) => [`${formatHours(row.gpu_seconds.idle ?? 0)} h`, formatIdleCost(row)].filter(Boolean).join(" · ") },
+    { id: "idle", title: "Held and idle", width: "11rem", isNumber: true, isSortable: true, cell: (row) => [`${formatHours(row.gpu_seconds.idle ?? 0)} h`, formatIdleCost(row)].filter(Boolean).join(" · ") },
     { id: "vcpus", title: "vCPU hours", width: "6.5rem", isNumber: true, isSortable: true, cell: (row) => formatHours(sumOf(row.vcpu_seconds)) },
     { id: "energy", title: "Energy", width: "6rem", isNumber: true, isSortable: true, cell: (row) => formatEnergy(row.energy_j) },
     { id: "cost", title: "Cost", width: "8.5rem", isNumber: true, isSortable: true, cell: (row) => <Cost row={row} /> },
