@@ -113,6 +113,19 @@ def test_answers_and_refused_jobs_are_counted(edge, overseer, monkeypatch):
     assert more("trainshed_auth_refusals_total", "role") == 1
 
 
+@pytest.mark.parametrize("path", ["/metrics", "/trainshed/v1/metrics"])
+def test_prometheus_alone_gets_0_before_the_first_value_of_a_series(
+    edge, overseer, monkeypatch, path
+):
+    monkeypatch.setattr("trainshed.service.telemetry.server_page.FRESH_S", 0.0)
+    monkeypatch.setattr("trainshed.service.telemetry.first_values.ZERO_S", 60.0)
+    key = "trainshed_http_requests_total", "aiplatform_v1", "4xx"
+    assert edge.post(OF, json=JOB, headers=overseer).status_code == 403
+    prometheus = {**overseer, "X-Prometheus-Scrape-Timeout-Seconds": "10"}
+    assert samples(edge.get(path, headers=prometheus).text)[key] == 0
+    assert samples(edge.get(path, headers=overseer).text)[key] >= 1
+
+
 def test_a_refused_job_is_counted_by_its_first_rule(server, edge, overseer, monkeypatch):
     monkeypatch.setattr("trainshed.service.telemetry.server_page.FRESH_S", 0.0)
     token = tokens.create(server.store, {"name": "ada", "role": "submitter", "project": "demo"})
