@@ -9,6 +9,7 @@ from trainshed.engines.supervise.record import usage_file
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.usage_file import (
     NEWEST_MAX,
+    read_newest_steps,
     read_newest_usage,
     read_usage,
 )
@@ -77,3 +78,50 @@ def test_a_link_is_not_followed(folder, tmp_path):
     (tmp_path / "other").write_bytes(lines(1))
     Path(folder.usage).symlink_to(tmp_path / "other")
     assert read_newest_usage(folder) == []
+
+
+def test_only_lines_after_a_time_are_parsed(folder, monkeypatch):
+    pack(folder, lines(*range(100)))
+    Path(folder.usage).write_bytes(lines(*range(100, 110)))
+    parsed = []
+    monkeypatch.setattr(usage_file, "parse_lines", lambda data: parsed.extend(data) or [])
+    monkeypatch.setattr(usage_file, "_read_last_pack", lambda _: pytest.fail("it is not needed"))
+    read_newest_usage(folder, 107.0)
+    assert parsed == [b'{"at":108,"s":10}', b'{"at":109,"s":10}']
+    parsed.clear()
+    assert read_newest_usage(folder, 109.0) == parsed == []
+
+
+@pytest.mark.parametrize("after_s", [50, 90, 95])
+def test_lines_after_a_time_are_in_the_last_pack_too(folder, after_s):
+    pack(folder, lines(*range(94)))
+    Path(folder.usage).write_bytes(lines(94, 95))
+    later = [*range(after_s + 1, 96)]
+    assert times_of(read_newest_usage(folder, after_s)) == later[-NEWEST_MAX:]
+
+
+def test_usage_of_a_range_of_time_is_parsed_alone(folder, monkeypatch):
+    pack(folder, lines(*range(100)))
+    Path(folder.usage).write_bytes(b"noise\n" + lines(*range(100, 120)))
+    parse_lines, parsed = usage_file.parse_lines, []
+
+    def parse(data):
+        parsed.extend(data := [*data])
+        return parse_lines(data)
+
+    monkeypatch.setattr(usage_file, "parse_lines", parse)
+    assert times_of(read_usage(folder, 95, 95)) == [95]
+    assert times_of(read_usage(folder, 115.0)) == [115, 116, 117, 118, 119]
+    assert len(parsed) == 6
+
+
+def with_step(at, step):
+    return b'{"at":%d,"s":10,"replicas":{"a":{"step":[%d,%d]}}}\n' % (at, step, step)
+
+
+def test_the_newest_steps_are_before_lines_without(folder):
+    assert read_newest_steps(folder) == []
+    pack(folder, with_step(1, 7) + with_step(2, 8) + lines(*range(3, 100)))
+    Path(folder.usage).write_bytes(lines(*range(100, 120)))
+    steps = [line.replicas["a"].step for line in read_newest_steps(folder)]
+    assert steps == [(7, 7), (8, 8)]

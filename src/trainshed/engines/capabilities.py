@@ -4,6 +4,7 @@ An engine that has a capability implements the methods of its protocol.  A calle
 with ``isinstance``.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,17 +129,26 @@ class SupportsSentTexts(Protocol):
 class SupportsUsage(Protocol):
     """Measures the usage of replicas and GPUs while an attempt runs, and stores it."""
 
-    def read_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+    def read_usage(
+        self, key: AttemptKey, since_s: float = -math.inf, until_s: float = math.inf
+    ) -> Sequence[UsageLine]:
         """Return the usage of an attempt so far, in the order of the times of the lines.
 
-        Empty: nothing was measured, or the attempt is unknown.  The lines are at most 64 MiB of
-        JSON.  Raises OSError if they cannot be read now.
+        ``since_s`` and ``until_s`` are the first and the last time, in seconds since 1970; the
+        engine does not parse other lines.  Empty: nothing was measured, or the attempt is unknown.
+        The lines are at most 64 MiB of JSON.  Raises OSError if they cannot be read now.
         """
 
-    def read_newest_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
-        """Return the newest lines of ``read_usage``, at most 16 of them.
+    def read_newest_usage(self, key: AttemptKey, after_s: float = -math.inf) -> Sequence[UsageLine]:
+        """Return the newest lines of ``read_usage`` after ``after_s``, at most 16 of them.
 
         It reads at most 64 KiB if the attempt is running.  Raises OSError.
+        """
+
+    def read_newest_steps(self, key: AttemptKey) -> Sequence[UsageLine]:
+        """Return the newest lines of ``read_usage`` in which a replica reported steps, at most 16.
+
+        It reads all lines, and parses only these.  Raises OSError.
         """
 
 

@@ -9,6 +9,7 @@ With ``places=PlacedBy.ENGINE`` the engine has its own queue, in which an attemp
 in its script and until the nodes have room for all its replicas.
 """
 
+import math
 import sys
 import threading
 import time
@@ -224,15 +225,22 @@ class FakeEngine:
                 return Measured(mark=after)
             return attempt.measured(self._monotonic(), after)
 
-    def read_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+    def read_usage(
+        self, key: AttemptKey, since_s: float = -math.inf, until_s: float = math.inf
+    ) -> Sequence[UsageLine]:
         """Return the lines in ``usage``.  Raises ConnectionError."""
         self._reach()
         with self._lock:
-            return tuple(self.usage.get(key, ()))
+            return [line for line in self.usage.get(key, ()) if since_s <= line.at <= until_s]
 
-    def read_newest_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+    def read_newest_usage(self, key: AttemptKey, after_s: float = -math.inf) -> Sequence[UsageLine]:
         """Return the last lines in ``usage``.  Raises ConnectionError."""
-        return self.read_usage(key)[-16:]
+        return [line for line in self.read_usage(key) if line.at > after_s][-16:]
+
+    def read_newest_steps(self, key: AttemptKey) -> Sequence[UsageLine]:
+        """Return the last lines in ``usage`` with steps.  Raises ConnectionError."""
+        lines = self.read_usage(key)
+        return [line for line in lines if any(r.step for r in line.replicas.values())][-16:]
 
     def read_steps(self, key: AttemptKey, task_name: str) -> StepTimes | None:
         """Return the steps of the attempt's script, which are those of its first replica."""

@@ -1,5 +1,6 @@
 """Native routes of the figures of jobs over time: use of machines, scalars, and progress."""
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -8,8 +9,9 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from pydantic import TypeAdapter
 
-from trainshed.api.native.callers import Readable, project_or_all
+from trainshed.api.native.callers import ANY_PROJECT, Readable, project_or_all
 from trainshed.api.native.limits import ATTEMPT_MAX
+from trainshed.model.refusals import Code, Refusal
 from trainshed.service.figures.answers import NAMES_MAX, JobProgress, JobScalars, JobUsage
 
 if TYPE_CHECKING:
@@ -54,7 +56,12 @@ def figure_router(
         """
         from trainshed.service.figures.usage import UsageCall  # noqa: PLC0415 - with its reader
 
-        call = UsageCall(attempt=attempt, since_s=since, until_s=until, points_max=points)
+        call = UsageCall(
+            attempt=attempt,
+            since_s=-math.inf if since is None else since,
+            until_s=math.inf if until is None else until,
+            points_max=points,
+        )
         return _write(JobUsage, usage().usage(project, job, call))
 
     @router.get("/jobs/{job}/scalars", response_model=JobScalars)
@@ -74,12 +81,21 @@ def figure_router(
         return _write(JobScalars, scalars().scalars(project, job, names, points))
 
     @router.get("/progress", response_model=JobProgress)
-    def list_progress(scope: Annotated[str | None, Depends(project_or_all)]) -> Response:
+    def list_progress(
+        project: str, scope: Annotated[str | None, Depends(project_or_all)], job: str | None = None
+    ) -> Response:
         """List how far the running jobs are; the project ``-`` means all visible projects.
 
-        The server computes it at most once in 10 s, for the newest 1,000 jobs that run.
+        The server computes it at most once in 10 s, for the newest 1,000 jobs that run. With
+        ``job``, the list has that job of the project alone, as it is now; none if it does not run.
         """
-        return _write(JobProgress, progress().progress(scope))
+        if job is None:
+            return _write(JobProgress, progress().progress(scope))
+        if scope is None or project == ANY_PROJECT:
+            message = f"project must be the one of job {job}, got {ANY_PROJECT}"
+            raise Refusal(Code.INVALID_ARGUMENT, message)
+        record = usage().stories.find(scope, job)
+        return _write(JobProgress, progress().progress_of(record))
 
     return router
 

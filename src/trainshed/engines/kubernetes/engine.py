@@ -5,6 +5,7 @@ files in the attempt's folder, and the API has the objects.  So a restarted serv
 server on the same claim, reads the same state.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -34,7 +35,11 @@ from trainshed.engines.kubernetes.watched_cluster import WatchedCluster
 from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.supervise.record.observe import measured, steps_of
-from trainshed.engines.supervise.record.usage_file import read_newest_usage, read_usage
+from trainshed.engines.supervise.record.usage_file import (
+    read_newest_steps,
+    read_newest_usage,
+    read_usage,
+)
 from trainshed.engines.warden import marks
 from trainshed.model.attempt import AttemptKey, Loss, Measured, Observation, Phase
 from trainshed.model.explanation import Explanation
@@ -196,13 +201,19 @@ class KubernetesEngine:
         """Read the reports that an attempt's launcher has written.  Raises OSError."""
         return measured(self._spool.folder(key), after)
 
-    def read_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+    def read_usage(
+        self, key: AttemptKey, since_s: float = -math.inf, until_s: float = math.inf
+    ) -> Sequence[UsageLine]:
         """Read what an attempt's launcher has measured.  Raises OSError."""
-        return read_usage(self._spool.folder(key))
+        return read_usage(self._spool.folder(key), since_s, until_s)
 
-    def read_newest_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+    def read_newest_usage(self, key: AttemptKey, after_s: float = -math.inf) -> Sequence[UsageLine]:
         """Read the newest lines of ``read_usage`` alone.  Raises OSError."""
-        return read_newest_usage(self._spool.folder(key))
+        return read_newest_usage(self._spool.folder(key), after_s)
+
+    def read_newest_steps(self, key: AttemptKey) -> Sequence[UsageLine]:
+        """Read the newest lines of ``read_usage`` with steps alone.  Raises OSError."""
+        return read_newest_steps(self._spool.folder(key))
 
     def read_steps(self, key: AttemptKey, task_name: str) -> StepTimes | None:
         """Read the step times that a replica has reported so far; None if there are none."""

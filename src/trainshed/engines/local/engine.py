@@ -7,6 +7,7 @@ the same state.
 
 import json
 import logging
+import math
 import os
 import sys
 import time
@@ -66,7 +67,11 @@ from trainshed.engines.supervise.record.gpu_file import NAME as GPU_FILE
 from trainshed.engines.supervise.record.observe import measured, steps_of
 from trainshed.engines.supervise.record.sent import sent
 from trainshed.engines.supervise.record.spec import HangRule, LogRule
-from trainshed.engines.supervise.record.usage_file import read_newest_usage, read_usage
+from trainshed.engines.supervise.record.usage_file import (
+    read_newest_steps,
+    read_newest_usage,
+    read_usage,
+)
 from trainshed.files.beneath import PathBeneath
 from trainshed.files.trees import remove_tree
 from trainshed.model.attempt import AttemptKey, Measured, Observation
@@ -231,13 +236,19 @@ class LocalEngine:
         """Return the reports that an attempt's supervisor has written.  Raises OSError."""
         return measured(self._folder(key), after)
 
-    def read_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+    def read_usage(
+        self, key: AttemptKey, since_s: float = -math.inf, until_s: float = math.inf
+    ) -> Sequence[UsageLine]:
         """Read what an attempt's supervisor has measured.  Raises OSError."""
-        return read_usage(self._folder(key))
+        return read_usage(self._folder(key), since_s, until_s)
 
-    def read_newest_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+    def read_newest_usage(self, key: AttemptKey, after_s: float = -math.inf) -> Sequence[UsageLine]:
         """Read the newest lines of ``read_usage`` alone.  Raises OSError."""
-        return read_newest_usage(self._folder(key))
+        return read_newest_usage(self._folder(key), after_s)
+
+    def read_newest_steps(self, key: AttemptKey) -> Sequence[UsageLine]:
+        """Read the newest lines of ``read_usage`` with steps alone.  Raises OSError."""
+        return read_newest_steps(self._folder(key))
 
     def work_folder(self, key: AttemptKey) -> PathBeneath:
         """Return the working folder of the replicas of an attempt."""

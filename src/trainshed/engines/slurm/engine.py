@@ -5,6 +5,7 @@ Slurm are files in the attempt's folder.  So a restarted server, or a second ser
 spool, reads the same state.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -41,7 +42,11 @@ from trainshed.engines.slurm.submit import Submitter
 from trainshed.engines.spool import Spool
 from trainshed.engines.supervise.record.folder import Order
 from trainshed.engines.supervise.record.observe import measured, steps_of
-from trainshed.engines.supervise.record.usage_file import read_newest_usage, read_usage
+from trainshed.engines.supervise.record.usage_file import (
+    read_newest_steps,
+    read_newest_usage,
+    read_usage,
+)
 from trainshed.engines.warden import archive, marks
 from trainshed.files.beneath import PathBeneath
 from trainshed.model.attempt import AttemptKey, Loss, Measured, Observation, Phase
@@ -213,13 +218,19 @@ class SlurmEngine:
         """Read the reports that an attempt's launcher has written.  Raises OSError."""
         return measured(self._spool.folder(key), after)
 
-    def read_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+    def read_usage(
+        self, key: AttemptKey, since_s: float = -math.inf, until_s: float = math.inf
+    ) -> Sequence[UsageLine]:
         """Read what an attempt's launcher has measured.  Raises OSError."""
-        return read_usage(self._spool.folder(key))
+        return read_usage(self._spool.folder(key), since_s, until_s)
 
-    def read_newest_usage(self, key: AttemptKey) -> Sequence[UsageLine]:
+    def read_newest_usage(self, key: AttemptKey, after_s: float = -math.inf) -> Sequence[UsageLine]:
         """Read the newest lines of ``read_usage`` alone.  Raises OSError."""
-        return read_newest_usage(self._spool.folder(key))
+        return read_newest_usage(self._spool.folder(key), after_s)
+
+    def read_newest_steps(self, key: AttemptKey) -> Sequence[UsageLine]:
+        """Read the newest lines of ``read_usage`` with steps alone.  Raises OSError."""
+        return read_newest_steps(self._spool.folder(key))
 
     def work_folder(self, key: AttemptKey) -> PathBeneath:
         """Return the working folder of the replicas of an attempt."""

@@ -1,5 +1,6 @@
 """Reads what the replicas and GPUs of a job used, through the engines of its attempts."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,14 +42,9 @@ class UsageCall:
 
     attempt: int | None = None
     """None: all attempts."""
-    since_s: float | None = None
-    until_s: float | None = None
+    since_s: float = -math.inf
+    until_s: float = math.inf
     points_max: int
-
-    def includes(self, at_s: float) -> bool:
-        """Return whether the caller asks for the values of a time."""
-        is_late = self.since_s is None or at_s >= self.since_s
-        return is_late and (self.until_s is None or at_s <= self.until_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +77,12 @@ class UsageReader:
 
     def _read_curves(self, key: AttemptKey, call: UsageCall) -> list[UsageCurve]:
         """Return the curves of an attempt in the time of the call.  Raises UnreadSamples."""
-        if call.since_s is None and call.until_s is None:
+        if math.isinf(call.since_s) and math.isinf(call.until_s):
             with self.open_curves(key) as curves:
                 return list(_draw(key.attempt, curves.usage, call.points_max))
         with self._open(key) as engine:
-            lines = engine.read_usage(key)[-LINES_MAX:]
-        samples = UsageColumns(line for line in lines if call.includes(line.at)).usage
+            lines = engine.read_usage(key, call.since_s, call.until_s)[-LINES_MAX:]
+        samples = UsageColumns(lines).usage
         drawn = {
             name: GrowingCurve.of_samples(columns, call.points_max)
             for name, columns in samples.items()

@@ -6,6 +6,7 @@ it is killed in between, some lines are in both files, and readers ignore the re
 """
 
 import io
+import math
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -55,6 +56,9 @@ NEWEST_MAX: Final = 16
 _THIN_EVERY_S: Final = 86_400.0
 #: The beginning of each line, before its time.
 _HEAD: Final = b'{"at":'
+#: What a line has in which a replica reported steps.
+_STEP: Final = b'"step":'
+_HEAD_BYTES_MAX: Final = 64
 
 
 class UsageFile:
@@ -152,9 +156,7 @@ def _merge(lines: list[UsageLine], at: float, every_s: float) -> Iterator[bytes]
 
 
 def _is_due(data: bytes, at: float) -> bool:
-    with suppress(ValueError):
-        return data.startswith(_HEAD) and float(data[len(_HEAD) :].partition(b",")[0]) < at - FULL_S
-    return False
+    return _read_time(data) < at - FULL_S
 
 
 def _append(path: str, data: bytes) -> int:
@@ -182,26 +184,55 @@ def _empty(path: str) -> None:
         os.close(descriptor)
 
 
-def read_usage(folder: AttemptFolder) -> list[UsageLine]:
+def read_usage(
+    folder: AttemptFolder, since_s: float = -math.inf, until_s: float = math.inf
+) -> list[UsageLine]:
     """Return the lines of an attempt in the order of their times; empty if there are none.
 
-    Programs may have changed the files, so the sizes are limited and invalid lines are skipped.
+    ``since_s`` and ``until_s`` are the first and the last time, in seconds since 1970.  Programs
+    may have changed the files, so the sizes are limited and invalid lines are skipped.  Raises
+    OSError if the files cannot be read now.
+    """
+    lines = filter(None, [*read_packed(folder.packed_usage), *_read_lines(folder.usage)])
+    if since_s > -math.inf or until_s < math.inf:  # a line takes 0.1 ms to parse
+        lines = filter(lambda line: since_s <= _read_time(line) <= until_s, lines)
+    return parse_lines(lines)
+
+
+def read_newest_usage(folder: AttemptFolder, after_s: float = -math.inf) -> list[UsageLine]:
+    """Return the newest lines of an attempt, at most ``NEWEST_MAX``; empty if there are none.
+
+    Only those later than ``after_s``, in seconds since 1970.  Raises OSError if the files cannot be
+    read now.
+    """
+    lines = _read_end(folder.usage).split(b"\n")
+    has_after = any(_read_time(line) <= after_s for line in lines)
+    if len(lines) <= NEWEST_MAX and not has_after:
+        lines = [*_read_last_pack(folder.packed_usage), *lines]
+        has_after = any(_read_time(line) <= after_s for line in lines)
+    lines = [line for line in lines if line and not _read_time(line) <= after_s]
+    newest = parse_lines(lines[-NEWEST_MAX - 1 :])
+    if not newest and not has_after:
+        newest = [line for line in read_usage(folder) if line.at > after_s]
+    return newest[-NEWEST_MAX:]
+
+
+def read_newest_steps(folder: AttemptFolder) -> list[UsageLine]:
+    """Return the newest lines in which a replica reported steps, at most ``NEWEST_MAX``.
+
     Raises OSError if the files cannot be read now.
     """
     lines = [*read_packed(folder.packed_usage), *_read_lines(folder.usage)]
-    return parse_lines(filter(None, lines))
+    with_steps = parse_lines([line for line in lines if _STEP in line][-NEWEST_MAX:])
+    return [line for line in with_steps if any(one.step for one in line.replicas.values())]
 
 
-def read_newest_usage(folder: AttemptFolder) -> list[UsageLine]:
-    """Return the newest lines of an attempt, at most ``NEWEST_MAX``; empty if there are none.
-
-    Raises OSError if the files cannot be read now.
-    """
-    lines = _read_end(folder.usage).split(b"\n")
-    if len(lines) <= NEWEST_MAX:
-        lines = [*_read_last_pack(folder.packed_usage), *lines]
-    newest = parse_lines([*filter(None, lines)][-NEWEST_MAX - 1 :])
-    return (newest or read_usage(folder))[-NEWEST_MAX:]
+def _read_time(data: bytes) -> float:
+    """Return the time of a line without parsing it; NaN for no line of ``encode_lines``."""
+    with suppress(ValueError):
+        if data.startswith(_HEAD):
+            return float(data[len(_HEAD) : data.index(b",", len(_HEAD), _HEAD_BYTES_MAX)])
+    return math.nan
 
 
 def _read_end(path: str) -> bytes:
