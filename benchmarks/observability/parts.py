@@ -15,7 +15,7 @@ from typing import Final
 from benchmarks.harness import Benchmark, Report, tell
 
 #: The modules, in the order of their rows.
-PARTS: Final = ("samples", "nodes", "curves", "traces", "usage_year", "scrapes", "rest")
+PARTS: Final = ("samples", "nodes", "curves", "traces", "usage_year", "scrapes", "progress", "rest")
 
 
 def _benchmark(part: str) -> Benchmark:

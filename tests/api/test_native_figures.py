@@ -342,3 +342,63 @@ def test_a_job_that_makes_no_steps_any_more_keeps_its_last_one(world):
     world.engine.usage[AttemptKey(job.uid, 1)] = [line(at)]
     world.clock.now_s += 10
     assert progress_of(world)[0]["step"] == 61
+
+
+def test_a_sample_is_read_once(world, monkeypatch):
+    job = running_job(world)
+    now_s = time.time()
+    give(world, job, line(now_s - 20, step=(1, 2)), line(now_s - 10, step=(3, 4)))
+    read, lines = world.engine.read_newest_usage, []
+
+    def read_newest_usage(*args):
+        lines.extend(added := read(*args))
+        return added
+
+    monkeypatch.setattr(world.engine, "read_newest_usage", read_newest_usage)
+    assert progress_of(world)[0]["step_s"] == 5.0
+    give(world, job, line(now_s, step=(5, 9)))
+    world.clock.now_s += 10
+    assert progress_of(world)[0]["step_s"] == pytest.approx(20 / 7)
+    assert [one.at for one in lines] == [now_s - 20, now_s - 10, now_s]
+
+
+def test_samples_after_a_clock_was_set_back_are_read(world):
+    job = running_job(world)
+    now_s = time.time()
+    give(world, job, line(now_s + 600, step=(1, 2)))
+    assert progress_of(world)[0]["step"] == 2
+    world.engine.usage.clear()
+    give(world, job, line(now_s, step=(3, 4)))
+    world.clock.now_s += 10
+    assert progress_of(world)[0]["step"] == 4
+
+
+def test_many_jobs_are_read_in_several_answers(world, monkeypatch):
+    monkeypatch.setattr("trainshed.service.figures.progress.CPU_S_MAX", 0.0)
+    for name in ("a", "b", "c"):
+        give(world, running_job(world, name), line(time.time(), step=(1, 2)))
+    for count in (1, 2, 3, 3):
+        assert sum(row["step"] == 2 for row in progress_of(world)) == count
+        world.clock.now_s += 10
+
+
+def test_the_progress_of_one_job_is_read_now(world):
+    job = running_job(world)
+    running_job(world, "other")
+    give(world, job, line(time.time(), step=(1, 2)))
+    (row,) = get(world, "progress?job=census")["rows"]
+    assert (row["job"], row["step"]) == (job.name, 2)
+    assert row.keys() == progress_of(world)[0].keys()
+    give(world, job, line(time.time(), step=(3, 4)))
+    assert get(world, "progress?job=census")["rows"][0]["step"] == 4
+    add(world.store, project="demo", job_id="waits")
+    add_study(world.store, project="demo", job_id="tune")
+    assert get(world, "progress?job=waits")["rows"] == []
+    assert get(world, "progress?job=tune")["rows"] == []
+    assert get(world, "progress?job=none", status=404)["error"]["status"] == "NOT_FOUND"
+
+
+def test_the_project_of_one_job_must_be_given(world):
+    running_job(world)
+    error = get(world, "progress?job=census", status=400, project="-")["error"]
+    assert error["message"] == "project must be the one of job census, got -"

@@ -3,7 +3,11 @@
 import pytest
 
 from trainshed.model.usage import GpuUsage, ReplicaUsage, Spread, UsageLine
-from trainshed.service.figures.newest_figures import NewestFigures, newest_figures
+from trainshed.service.figures.newest_figures import (
+    NewestFigures,
+    newest_figures,
+    summarize_line,
+)
 
 NOW_S = 1000.0
 
@@ -17,6 +21,10 @@ def line(at, gpus=(), **steps):
         for n, use in enumerate(gpus)
     }
     return UsageLine(at, 10, replicas, uses)
+
+
+def figures_of(lines):
+    return newest_figures([*map(summarize_line, lines)], NOW_S)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +53,7 @@ def line(at, gpus=(), **steps):
     ],
 )
 def test_the_newest_figures(lines, expected):
-    assert newest_figures(lines, NOW_S)._replace(reported_s=None) == expected
+    assert figures_of(lines)._replace(reported_s=None) == expected
 
 
 @pytest.mark.parametrize(
@@ -58,4 +66,4 @@ def test_the_newest_figures(lines, expected):
     ],
 )
 def test_the_last_report_is_in_the_newest_sample_with_a_step_or_a_value(lines, reported_s):
-    assert newest_figures(lines, NOW_S).reported_s == reported_s
+    assert figures_of(lines).reported_s == reported_s
