@@ -72,7 +72,6 @@ def test_a_fit_sees_no_row_of_what_is_left_out(benchmark, monkeypatch):
     assert left.group_names(curves, rows.by_system) == left.group_names(poisoned, rows.by_system)
 
 
-@pytest.mark.untraced
 def test_points_that_are_asked_change_no_answer(benchmark):
     answers, planning_questions = benchmark("answers"), benchmark("questions")
     curves = curves_of(benchmark, {"torch-ddp"})
@@ -86,7 +85,6 @@ def test_points_that_are_asked_change_no_answer(benchmark):
     assert steps[0] == steps[1]
 
 
-@pytest.mark.untraced
 def test_an_order_that_is_never_claimed_is_not_judged(benchmark):
     answers, goals = benchmark("answers"), benchmark("goals_steps")
     curves = [curve for curve in benchmark("rows").curves() if curve.system == "dgx1-p100"]
@@ -165,7 +163,6 @@ def test_arrays_say_what_the_planner_says(benchmark):
     assert max(wider) < 0.1
 
 
-@pytest.mark.untraced
 def test_the_file_has_the_errors_of_its_parameters(benchmark):
     rows, planning_questions, fit = benchmark("rows"), benchmark("questions"), benchmark("fit")
     document = tomllib.loads(FILE.read_text())
