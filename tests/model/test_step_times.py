@@ -34,6 +34,10 @@ def test_the_numbers_of_steps_are_read_and_may_be_absent():
     times = step_times_of({**report(), "first_step": 7, "last_step": None, "stalled_s": 2.5})
     assert (times.first_step, times.last_step, times.stalled_s) == (7, None, 2.5)
     assert step_times_of(report()).first_step is None
+    assert [step_times_of({**report(), "counted": value}).counted for value in (True, 1)] == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("number", [10**300, -1, float("nan"), "7", True, [7]])

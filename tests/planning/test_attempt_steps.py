@@ -11,6 +11,7 @@ from trainshed.planning.attempt_steps import (
     steps_in_usage,
     steps_made,
 )
+from trainshed.planning.goodput import AttemptTimes
 
 
 def line(at, step=None, task="a"):
@@ -46,6 +47,21 @@ def test_a_step_is_what_stalls_and_saving_leave():
     assert (made.step_s, made.saving_s) == (1.0, 5.0)
     assert read_steps_made(made.data) == made
     assert "first_step" not in made.data[STEPS_MADE]
+
+
+@pytest.mark.parametrize(("counted", "expected"), [(False, 3), (True, None)])
+def test_checkpoints_of_the_program_are_not_compared_with_the_framework_s_count(counted, expected):
+    times = StepTimes(
+        steps=9, first_at=1.0, last_at=9.0, last_step=900, checkpoint_step=3, counted=counted
+    )
+    made = steps_made(times)
+    assert (made.last_step, made.checkpoint_step) == (900, expected)
+
+
+def test_the_steps_of_an_attempt_are_those_that_were_added_to_it():
+    made = StepsMade(first_s=11.0, last_s=19.0, first_step=1, last_step=9, stalled_s=2.0)
+    assert StepsMade.of_attempt(made.add_to(AttemptTimes(attempt=1, placed_s=10.0))) == made
+    assert StepsMade.of_attempt(AttemptTimes(attempt=1, placed_s=10.0)) is None
 
 
 def test_steps_of_other_releases_are_read_as_far_as_they_are_known():

@@ -62,8 +62,10 @@ class StepTimes:
     last_step: int | None = None
     numbered: int = 0
     """By how much the numbers ascended, without the times that they began again."""
+    counted: bool = False
+    """Whether the numbers are those of the framework's optimizer, and not of the program."""
     checkpoint_step: int | None = None
-    """The step of the newest whole checkpoint; None if unknown."""
+    """The step of the newest whole checkpoint, by the program; None if unknown."""
     checkpoint_at: float = 0.0
     """When it was complete, in seconds since 1970; 0 if unknown."""
     stalled_s: float = 0.0
@@ -101,6 +103,7 @@ def step_times_of(document: object) -> StepTimes:
         first_step=_step_number(document, "first_step"),
         last_step=_step_number(document, "last_step"),
         numbered=int(_number(document, "numbered")),
+        counted=document.get("counted") is True,
         checkpoint_step=_step_number(document, "checkpoint_step"),
         checkpoint_at=_number(document, "checkpoint_at"),
         stalled_s=_number(document, "stalled_s"),

@@ -91,7 +91,8 @@ def steps_made(times: StepTimes | None) -> StepsMade | None:
         first_step=times.first_step,
         last_step=times.last_step,
         step_s=max(0.0, span_s) / times.numbered if times.numbered else None,
-        checkpoint_step=times.checkpoint_step,
+        # a program may give its checkpoints other numbers than those that the framework counts
+        checkpoint_step=None if times.counted else times.checkpoint_step,
         checkpoint_s=times.checkpoint_at or None,
         stalled_s=times.stalled_s,
         saving_s=times.saving_s or None,

@@ -31,6 +31,7 @@ def hook(module: ModuleType) -> None:
         return original(self, batch, logs)
 
     kind.on_train_batch_end = on_train_batch_end
+    _read_iterations_at_begin(kind)
 
 
 def hook_data(module: ModuleType) -> None:
@@ -48,6 +49,25 @@ def hook_data(module: ModuleType) -> None:
     kind.__init__ = init
 
 
+def _read_iterations_at_begin(kind: Any) -> None:
+    original = kind.on_train_begin
+
+    def on_train_begin(self: Any, logs: Any = None) -> Any:
+        result = original(self, logs)  # may restore a checkpoint
+        _read_iterations(self)
+        return result
+
+    kind.on_train_begin = on_train_begin
+
+
+def _read_iterations(callbacks: Any) -> None:
+    """Read how many steps the optimizer has made, while no backend holds a newer number."""
+    with suppress(Exception):  # without it, steps have no numbers
+        if step_times() is not None and not hasattr(callbacks, "_trainshed_iterations"):
+            iterations = _model_of(callbacks).optimizer.iterations
+            callbacks._trainshed_iterations = int(iterations.numpy())  # noqa: SLF001  # ours
+
+
 @guarded
 def _record_batch(callbacks: Any, batch: int) -> None:
     times = step_times()
@@ -55,14 +75,21 @@ def _record_batch(callbacks: Any, batch: int) -> None:
         return
     fit: _Fit | None = getattr(callbacks, "_trainshed_fit", None)
     if fit is None:
-        model = getattr(callbacks, "_model", None) or getattr(callbacks, "model", None)
+        model = _model_of(callbacks)
         fit = _Fit(_BATCH_SIZE[0], _read_accumulation(model))
         callbacks._trainshed_fit = fit  # noqa: SLF001  # ours
         times.describe(**_describe_model(model))
     steps = fit.count_steps(batch)
     if steps:
         times.add_micro_batches(fit.micro_batches)
+        before = getattr(callbacks, "_trainshed_iterations", None)
+        if before is not None:
+            times.count(before + fit.steps, fit.steps)
         times.note(fit.steps, samples=fit.batch_size * fit.micro_batches * steps)
+
+
+def _model_of(callbacks: Any) -> Any:
+    return getattr(callbacks, "_model", None) or getattr(callbacks, "model", None)
 
 
 class _Fit:

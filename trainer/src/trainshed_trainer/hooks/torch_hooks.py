@@ -42,6 +42,7 @@ class _StepRecorder:
         self._leader = _Leader()
         self._device = _Device()
         self._samples = _SampleCounter()
+        self._numbers: _StepNumbers | None = None
         self._steps = 0
 
     def register(self, module: ModuleType) -> None:
@@ -60,6 +61,9 @@ class _StepRecorder:
         if self._leader.replace_with(optimizer):
             _describe_model(times, optimizer)
             times.watch = InputWatch()
+            if self._steps:  # another optimizer has another count
+                times.stop_counting()
+            self._numbers = _StepNumbers(optimizer)
         micro_batches = _LOADS.take_micro_batches()
         if self._leader.is_leader(optimizer):
             self._record_step(times, optimizer, micro_batches)
@@ -70,7 +74,34 @@ class _StepRecorder:
         times.add_micro_batches(micro_batches)
         if self._device.has_finished(optimizer, self._steps):
             samples = self._samples.take_count()
+            number = self._numbers.read(optimizer) if self._numbers is not None else None
+            if number is not None:
+                times.count(number, self._steps)
             times.note(self._steps, samples=samples, waited_s=_LOADS.take_wait_s())
+
+
+class _StepNumbers:
+    """Reads the number of an optimizer's newest step from its state, which checkpoints restore.
+
+    Adam and most others count the steps of each parameter; SGD does not.
+    """
+
+    def __init__(self, optimizer: Any) -> None:
+        """Choose a parameter with a count, after the optimizer's first step."""
+        self._parameter: Callable[[], Any] = lambda: None
+        with suppress(Exception):  # an optimizer of another kind has no numbers
+            parameters = (one for group in optimizer.param_groups for one in group["params"])
+            counted = (one for one in parameters if "step" in optimizer.state.get(one, ()))
+            for parameter in counted:
+                self._parameter = weakref.ref(parameter)
+                break
+
+    def read(self, optimizer: Any) -> int | None:
+        """Return the number; None if it is unknown.  The device must be idle."""
+        with suppress(Exception):
+            parameter = self._parameter()
+            return None if parameter is None else int(optimizer.state[parameter]["step"])
+        return None
 
 
 class _Leader:
