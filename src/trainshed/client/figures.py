@@ -50,6 +50,9 @@ def read_scalars(
             return answer
 
 
-def list_progress(server: "Server", project: str) -> Json:
-    """Return how far the running jobs of a project are; ``-`` means all visible projects."""
-    return server.call("GET", f"/trainshed/v1/projects/{project}/progress")
+def list_progress(server: "Server", project: str, job: str | None = None) -> Json:
+    """Return how far the running jobs of a project are; ``-`` means all visible projects.
+
+    With ``job``, its id, only that job is read.
+    """
+    return server.call("GET", f"/trainshed/v1/projects/{project}/progress", query={"job": job})

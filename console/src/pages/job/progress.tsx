@@ -7,7 +7,7 @@ import { useProgress } from "../../ui/progress";
 import type { JobStore } from "./data";
 
 export function Progress({ store, summary }: { store: JobStore; summary: JobSummary }) {
-  const row = useProgress(store.project).get(summary.name);
+  const row = useProgress(store.project, { job: store.job }).get(summary.name);
   return row ? <Facts row={row} /> : null;
 }
 

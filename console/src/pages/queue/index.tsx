@@ -54,7 +54,7 @@ function ProjectQueue({ project, filter, opened }: ProjectQueueProps) {
     active.value = row.uid;
     setQuery({ why: opened === row.uid ? null : row.uid });
   };
-  const progress = useProgress(project, PROGRESS_MS);
+  const progress = useProgress(project, { afterMs: PROGRESS_MS });
   useEffect(() => model.setAmounts(amountsByJob(progress.values())), [progress]);
   useQueueKeys(model, selection, active, explain);
   return (

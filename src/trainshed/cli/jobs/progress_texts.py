@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     from trainshed.client.http import Server
 
 
-def read_progress(server: "Server", project: str) -> Mapping[str, Json]:
+def read_progress(server: "Server", project: str, job: str | None = None) -> Mapping[str, Json]:
     """Return the progress of the running jobs of a project by full name; ``-``: of all projects.
 
-    Empty if the server cannot tell now: the caller shows the jobs without it.
+    With ``job``, its id, only that job is read.  Empty if the server cannot tell now: the caller
+    shows the jobs without it.
     """
     try:
-        rows = list_progress(server, project)["rows"]
+        rows = list_progress(server, project, job)["rows"]
     except (ServerRefusal, Unreachable):
         return {}
     return {row["job"]: row for row in rows}

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from typing import Final
+from urllib.parse import unquote
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerContext, context_of
@@ -161,7 +162,8 @@ class _JobReader:
             return None
         if time.monotonic() - self._progress_time >= PROGRESS_S:
             project = ResourceName.parse(str(job["name"])).project
-            self._progress = dict(read_progress(self._followed.server, project))
+            job_id = unquote(self._followed.path.rpartition("/")[2])
+            self._progress = dict(read_progress(self._followed.server, project, job_id))
             self._progress_time = time.monotonic()
         return self._progress.get(job["name"])
 
