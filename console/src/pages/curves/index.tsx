@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 
+import { shorten } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { isEnded } from "../../core/queue";
 import { CURVES_MAX, curvesPath, jobPath, jobResource, type Route } from "../../core/route";
@@ -107,13 +108,22 @@ function ChosenJob({ name, job, onRemove }: { name: string; job: JobCurves | und
 function Charts({ jobs }: { jobs: readonly JobCurves[] }) {
   const named = useMemo(() => namesOf(jobs), [jobs]);
   const problems = jobs.filter(({ problem }) => problem);
-  const leftOut = jobs.flatMap(({ name, scalars }) => (scalars?.left_out ?? []).map((line) => `${name}: ${line}`));
+  const leftOut = useMemo(() => describeLeftOut(jobs), [jobs]);
   return (
     <>
       {problems.map(({ name, problem }) => <Notice key={name} tone="error">{showHidden(`${name}: ${problem}`)}</Notice>)}
       <ScalarCharts jobs={named} leftOut={leftOut} none={<p>None of these jobs has written values yet.</p>} />
     </>
   );
+}
+
+/** Return each sentence about values that are not shown once, after the names of its jobs. */
+function describeLeftOut(jobs: readonly JobCurves[]): string[] {
+  const titles = new Map<string, string[]>();
+  for (const { name, summary, scalars } of jobs) {
+    for (const line of scalars?.left_out ?? []) titles.set(line, [...(titles.get(line) ?? []), summary?.displayName ?? name]);
+  }
+  return [...titles].map(([line, names]) => (names.length === jobs.length ? line : `${names.map((name) => shorten(name, 40)).join(", ")}: ${line}`));
 }
 
 /** Return the series of each job by its display name; with its id too where two jobs have one name. */

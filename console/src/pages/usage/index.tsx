@@ -117,12 +117,12 @@ function columnsOf(by: Grouping): Column<MachineUse>[] {
   return [
     { id: "key", title: TITLES[by], width: by === "job" ? "minmax(15rem, 1.5fr)" : "minmax(8rem, 1.5fr)", isSortable: true, cell: (row) => <Key row={row} by={by} /> },
     isOfMachines(by)
-      ? { id: "holders", title: "Held by", width: "minmax(13rem, 2fr)", cell: (row) => <Holders row={row} /> }
+      ? { id: "holders", title: "Held by", width: "minmax(15rem, 2.5fr)", cell: (row) => <Holders row={row} /> }
       : by === "job"
         ? { id: "user", title: "By", width: "minmax(4.5rem, 0.7fr)", isSortable: true, cell: (row) => <span title={showHidden(row.user)}>{showHidden(row.user) || "–"}</span> }
         : { id: "jobs", title: "Jobs", width: "4.5rem", isNumber: true, isSortable: true, cell: (row) => formatCount(row.jobs) },
     { id: "gpus", title: "GPU hours", width: "6.5rem", isNumber: true, isSortable: true, cell: (row) => formatHours(sumOf(row.gpu_seconds)) },
-    { id: "bar", title: "Use of the GPU hours", width: "minmax(10rem, 3fr)", cell: (row) => <TimeBar shares={sharesOf(row.gpu_seconds)} label={row.key} /> },
+    { id: "bar", title: "Use of the GPU hours", width: "minmax(9rem, 3fr)", cell: (row) => <TimeBar shares={sharesOf(row.gpu_seconds)} label={row.key} /> },
     { id: "idle", title: "Held and idle", width: "11rem", isNumber: true, isSortable: true, cell: (row) => [`${formatHours(row.gpu_seconds.idle ?? 0)} h`, formatIdleCost(row)].filter(Boolean).join(" · ") },
     { id: "vcpus", title: "vCPU hours", width: "6.5rem", isNumber: true, isSortable: true, cell: (row) => formatHours(sumOf(row.vcpu_seconds)) },
     { id: "energy", title: "Energy", width: "6rem", isNumber: true, isSortable: true, cell: (row) => formatEnergy(row.energy_j) },
