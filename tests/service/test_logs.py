@@ -330,7 +330,7 @@ def test_logs_are_kept_by_size_while_a_job_runs_and_by_age_after_its_end(store, 
             sink.close()
     move(store, over.uid, JobState.SUCCEEDED)
     now = datetime.now(UTC).timestamp()
-    job_log = logs.job_log
+    job_log, pruned = logs.job_log, []
 
     def tidy(days, bytes_max=10**6):
         Retention(
@@ -339,12 +339,16 @@ def test_logs_are_kept_by_size_while_a_job_runs_and_by_age_after_its_end(store, 
             bytes_max=bytes_max,
             days_max=30.0,
             moment_before=lambda span: moment(now + days * DAY_S) - span,
+            count_pruned=pruned.append,
         ).tidy()
         return [len(job_log.tail(record.uid, 9)) for record in (running, over)]
 
     assert tidy(days=29) == [2, 2]
     assert tidy(days=0, bytes_max=0) == [2, 2]  # each is the newest of its attempt
+    assert sum(pruned) == 0
+    size = job_log.size_bytes(over.uid)
     assert tidy(days=31) == [2, 0]
+    assert sum(pruned) == size > 0
 
 
 def test_the_last_lines_are_found_without_reading_all_and_the_rest_follows_once(

@@ -188,7 +188,7 @@ def test_pruning_removes_the_oldest_and_never_the_newest_of_an_attempt(tmp_path)
     one = paths[0].stat().st_size
     assert size_of(log) == 6 * one
     assert log.prune(UID, 6 * one) == 0
-    assert log.prune(UID, 4 * one) == 2
+    assert log.prune(UID, 4 * one) == 2 * one
     assert [entry.stamp_ns for entry in lines_of(log, limit=9)] == [13, 21, 22, 23]
     log.prune(UID, 0)
     assert [entry.stamp_ns for entry in lines_of(log, limit=9)] == [13, 23]

@@ -318,7 +318,15 @@ def build(
         )
     )
     housekeeping = make_housekeeping(
-        settings, store, engines, access, sign_ins, uploads, project_bytes, leads
+        settings,
+        store,
+        engines,
+        access,
+        sign_ins,
+        uploads,
+        project_bytes,
+        leads,
+        counters.pruned_log,
     )
     housekeeping.add("alerts", alerts.look)
     http = make_app(

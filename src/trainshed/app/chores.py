@@ -59,6 +59,7 @@ def make_housekeeping(  # noqa: PLR0913, PLR0917 - the inputs of the chores
     uploads: Uploads,
     project_bytes: ProjectBytes,
     leads: Callable[[], bool],
+    count_pruned: Callable[[int], None],
 ) -> Housekeeping:
     retention = Retention(
         store=store,
@@ -66,6 +67,7 @@ def make_housekeeping(  # noqa: PLR0913, PLR0917 - the inputs of the chores
         bytes_max=settings.log_bytes_max,
         days_max=settings.log_days_max,
         moment_before=store.moment_before,
+        count_pruned=count_pruned,
     )
     expiry = Expiry(
         store=store,

@@ -54,13 +54,13 @@ class JobLog:
     def prune(self, uid: JobUid, bytes_max: int) -> int:
         """Remove the oldest segments until a job's log has at most ``bytes_max`` bytes.
 
-        Returns the number of removed segments.  The newest segment of every attempt stays, because
+        Returns how many bytes were removed.  The newest segment of every attempt stays, because
         a supervisor may still write to it.
         """
         return sum(self._prune(root, uid, bytes_max) for root in self._roots)
 
     def _prune(self, root: Path, uid: JobUid, bytes_max: int) -> int:
-        """Remove the oldest segments below one root; return the number of removed ones."""
+        """Remove the oldest segments below one root; return how many bytes they had."""
         removed = 0
         with self._open_root(root) as jobs:
             sizes = self._sizes(jobs, uid)
@@ -72,17 +72,19 @@ class JobLog:
                 if newest[name.rpartition("/")[0]] != name:
                     with suppress(FileNotFoundError), jobs.parent(name) as (folder, leaf):
                         os.unlink(leaf, dir_fd=folder)
+                        removed += size
                     excess -= size
-                    removed += 1
         return removed
 
-    def remove(self, uid: JobUid) -> None:
-        """Remove all lines of a job that has ended."""
+    def remove(self, uid: JobUid) -> int:
+        """Remove all lines of a job that has ended; return how many bytes they had."""
+        size = self.size_bytes(uid)
         for root in self._roots:
             with self._open_root(root) as jobs:
                 for log in self._logs(jobs, uid):
                     with suppress(OSError), jobs.parent(log) as (folder, leaf):
                         shutil.rmtree(leaf, ignore_errors=True, dir_fd=folder)
+        return size
 
     def uids(self) -> Iterator[JobUid]:
         """Yield the uids of the jobs that have a folder, in order."""

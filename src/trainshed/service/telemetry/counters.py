@@ -146,6 +146,10 @@ class Counters:
         """Count a decision of a study that begins new trials."""
         self._observe(families.SUGGEST_SECONDS, seconds)
 
+    def pruned_log(self, size_bytes: int) -> None:
+        """Count the bytes of lines of jobs that were removed."""
+        self._add(families.LOG_PRUNED, amount=size_bytes)
+
     def signed_in(self, *, is_refused: bool) -> None:
         """Count a browser that signed in, or was refused."""
         self._add(families.SIGN_INS, "refused" if is_refused else "done")
@@ -209,6 +213,7 @@ FIRST: Final[Mapping[Family, Sequence[tuple[str, ...]]]] = {
     families.NOTICES: [("yes",), ("no",)],
     families.SIGN_INS: [("done",), ("refused",)],
     families.CONSOLE_STREAMS: [()],
+    families.LOG_PRUNED: [()],
 }
 #: The families that a process counts; the others are read for each page.
 COUNTED: Final = (
@@ -230,6 +235,7 @@ COUNTED: Final = (
     families.GPU_BUSY,
     families.TRIALS_FINISHED,
     families.SUGGEST_SECONDS,
+    families.LOG_PRUNED,
     families.SIGN_INS,
     families.CONSOLE_STREAMS,
     families.STORE_COMMIT,

@@ -184,6 +184,9 @@ STORE_ERRORS: Final = _family(_C, "store_errors", "Writes that the database did 
 DATA_FREE: Final = _family(_G, "data_free_bytes", "Free space of a disk", "what")
 DATA_SIZE: Final = _family(_G, "data_size_bytes", "Size of a disk", "what")
 OTEL_DROPPED: Final = _family(_C, "otel_dropped", "Spans that the collector of traces did not get")
+LOG_PRUNED: Final = _family(
+    _C, "log_pruned_bytes", "Lines of jobs that the server removed for their age or size"
+)
 SIGN_INS: Final = _family(
     _C, "signins", "Browsers that signed in, or were refused, by result", "result"
 )

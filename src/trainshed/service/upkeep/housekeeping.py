@@ -196,6 +196,8 @@ class Retention:
     moment_before: Callable[[timedelta], datetime]
     """``Store.moment_before``: by the store's time, in which ends are written, so that setting the
     clock expires no log."""
+    count_pruned: Callable[[int], object] = int
+    """Called with the bytes that were removed."""
     _settled: dict[JobUid, datetime | None] = field(default_factory=dict, init=False)
     """End times, by uid, of jobs whose logs were checked after their end; None: removed."""
 
@@ -222,12 +224,10 @@ class Retention:
     def _tidy(self, uid: JobUid, ended_before: datetime) -> None:
         record = self.store.job_by_uid(uid)
         end_time = None if record is None else record.job.status.end_time
-        if end_time is None:
-            self.job_log.prune(uid, self.bytes_max)
-            return
-        if end_time < ended_before:
-            self.job_log.remove(uid)
+        if end_time is not None and end_time < ended_before:
+            self.count_pruned(self.job_log.remove(uid))
             self._settled[uid] = None
-        else:
-            self.job_log.prune(uid, self.bytes_max)
+            return
+        self.count_pruned(self.job_log.prune(uid, self.bytes_max))
+        if end_time is not None:
             self._settled[uid] = end_time
