@@ -12,6 +12,7 @@ from store.builders import DEMAND, HandClock, add, go, place
 from trainshed.engines.several import Engines
 from trainshed.model import event_kinds as kinds
 from trainshed.model.attempt import AttemptKey
+from trainshed.model.gpus import NodeGpu
 from trainshed.model.job import Accelerator, ReplicaGroup
 from trainshed.model.refusals import Refusal
 from trainshed.model.resources import Demand, FleetPolicy, GroupDemand, JobDemand, Node
@@ -123,7 +124,7 @@ def test_an_ended_job_has_a_row_for_each_machine_type(world):
     assert row.cost["parts"].keys() == {"starting", "unknown"}
 
 
-@pytest.mark.parametrize("by", ["project", "user", "type", "day", "job"])
+@pytest.mark.parametrize("by", ["project", "user", "type", "day", "job", "gpu", "node"])
 def test_sums_of_usage_are_sums_of_jobs(world, by):
     uids = [world.job(job_id=f"j{number}", creator=f"u{number % 2}") for number in range(3)]
     for uid in uids:
@@ -143,11 +144,38 @@ def test_sums_of_usage_are_sums_of_jobs(world, by):
     assert sum(row.cost["amount"] for row in report.rows) == pytest.approx(7.2 * hours)
     keys = {"project": ["census"], "user": ["u0", "u1"], "type": [GPU_TYPE, "n1-standard-4"],
             "day": ["2026-11-21", "2026-11-22"],
-            "job": ["census/j2", "census/j1", "census/j0"]}  # fmt: skip
+            "job": ["census/j2", "census/j1", "census/j0"], "gpu": ["n1", "n2"],
+            "node": ["n1", "n2"]}  # fmt: skip
     assert [row.key for row in report.rows] == keys[by]
     users = {row.key: row.user for row in report.rows if row.user}
     owners = {"census/j0": "u0", "census/j1": "u1", "census/j2": "u0"}
     assert users == (owners if by == "job" else {})
+
+
+def test_a_gpu_has_its_users_and_its_idle_time(world):
+    gpus = tuple(NodeGpu(uuid=f"GPU-{index}", index=index, type=T4) for index in range(2))
+    world.store.see_nodes("local", [Node(name="n1", gpus={T4: 2}, devices=gpus)])
+    for user, use in (("bob", 0.0), ("ada", 0.5)):
+        uid = world.job(groups=(GPUS,), job_id=user, creator=user)
+        world.run(uid, 60 if user == "ada" else 120)
+        world.line(uid, use, energy_j=7.0)
+        world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
+        world.account()
+    rows = world.report(by="gpu").rows
+    assert [(row.key, row.node, row.gpu.index, row.gpu.type) for row in rows] == [
+        ("n1/0", "n1", 0, T4), ("n1/1", "n1", 1, T4)]  # fmt: skip
+    for row in rows:
+        assert row.gpu_seconds == {"starting": 120.0, "idle": 60.0, "unknown": 120.0}
+        assert (row.jobs, row.energy_j, row.more_holders) == (2, 14.0, 0)
+        assert [(one.project, one.user, one.seconds, one.idle_s) for one in row.holders] == [
+            ("census", "bob", 180.0, 60.0), ("census", "ada", 120.0, 0.0)]  # fmt: skip
+        assert row.cost["amount"] == pytest.approx(1.8 * 300 / 3600)
+        assert row.cost["parts"]["idle"] == pytest.approx(1.8 * 60 / 3600)
+    [node] = world.report(by="node").rows
+    assert (node.key, node.jobs, node.energy_j, node.gpu) == ("n1", 2, 28.0, None)
+    assert node.holders[0].seconds == 360.0
+    assert world.report(by="gpu", project="other").rows == []
+    assert world.report(by="gpu", since="100d").rows[0].holders is None
 
 
 def test_only_the_jobs_with_the_most_gpu_time_have_rows(world, monkeypatch):

@@ -32,6 +32,7 @@ from trainshed.model.resources import Node, NodeState
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobState
 from trainshed.model.step_times import STEPS
+from trainshed.model.time_use import HELD_USES
 from trainshed.planning.scaling.calibration_file import read
 from trainshed.store import audit, codec, migrate
 from trainshed.store.base import StoreFault
@@ -78,6 +79,12 @@ def twelfth_url(request, tmp_path):
 def thirteenth_url(request, tmp_path):
     """One of a release that forgot what jobs used of their machines."""
     return of_version(request, tmp_path, "0013")
+
+
+@pytest.fixture(params=BOTH)
+def fourteenth_url(request, tmp_path):
+    """One of a release that knew no single GPU."""
+    return of_version(request, tmp_path, "0014")
 
 
 def of_version(request, tmp_path, version):
@@ -279,6 +286,28 @@ def test_jobs_that_ran_before_are_still_to_be_accounted_for(thirteenth_url, tmp_
     go(store, uids["runs"], JobState.SUCCEEDED)
     assert store.changed_jobs(9)[-1].uid == uids["runs"]
     store.close()
+
+
+def test_time_that_is_stored_already_goes_to_its_node(fourteenth_url, tmp_path, clock):
+    uids = fill(fourteenth_url, tmp_path, clock)
+    engine = create_engine(fourteenth_url)
+    usage = {"attempt": 1, "machine_type": "t", "day": 20_000, "project": "census",
+             "creator": "ada", "job_id": "x", "gpus": 2, "vcpus": 8.0, "placed_ns": 1,
+             "price_source": "", "price_date": "", "currency": "", "update_ns": 1,
+             **{f"{use}_s": 60.0 if use == "idle" else 0.0 for use in HELD_USES}}  # fmt: skip
+    with engine.begin() as connection:
+        table = Table("attempt_usage", MetaData(), autoload_with=connection)
+        rows = [{**usage, "uid": uid} for uid in (uids["runs"], 999)]
+        connection.execute(table.insert(), rows)
+        replicas = Table("replicas", MetaData(), autoload_with=connection)
+        connection.execute(replicas.update().values(node="n1"))
+    engine.dispose()
+    store = open_store(fourteenth_url, clock)
+    sums = store.machine_sums(since_day=0, until_day=99_999, projects=None)
+    store.close()
+    nodes = {one.node: (one.usage.gpus, one.usage.seconds, one.gpu) for one in sums}
+    whole = (2, {"idle": 60.0}, "")
+    assert nodes == {"n1": whole, "": whole}, "the second job was deleted with its replicas"
 
 
 #: The runs of jobs in a calibration of the twelfth version, by their hosts.

@@ -85,10 +85,12 @@ def test_gpus_of_a_warden_that_is_silent_or_gone_are_not_measured():
     wardens = [WardenConnection(index) for index in range(3)]
     wardens[0].take_beat(FULL, 0.0)
     wardens[1].take_beat(FULL._replace(gpus={"GPU-2": GPUS["GPU-1"]}), 20.0)
-    assert list_gpus(wardens, 20.0).keys() == {"GPU-1", "GPU-2"}
-    assert list_gpus(wardens, 40.0).keys() == {"GPU-2"}
+    named = [*zip("abc", wardens, strict=True)]
+    tasks = {uuid: figures.task for uuid, figures in list_gpus(named, 20.0).items()}
+    assert tasks == {"GPU-1": "a", "GPU-2": "b"}
+    assert list_gpus(named, 40.0).keys() == {"GPU-2"}
     wardens[1].is_gone = True
-    assert list_gpus(wardens, 40.0) == {}
+    assert list_gpus(named, 40.0) == {}
 
 
 def test_names_of_many_replicas_are_cut():

@@ -68,6 +68,8 @@ class GpuUsage(NamedTuple):
     """The temperature in degrees Celsius."""
     energy_j: Optional[float] = None
     """The energy in joules."""
+    task: Optional[str] = None
+    """The task name of the replica that has the GPU; None: unknown."""
 
 
 _NUMBERS: Final = frozenset({int, float})
@@ -126,6 +128,8 @@ def _value_to_json(value: Any) -> str:
     if isinstance(value, dict):
         pairs = (f"{json.dumps(name)}:{_value_to_json(inner)}" for name, inner in value.items())
         return f"{{{','.join(pairs)}}}"
+    if isinstance(value, str):
+        return json.dumps(value)
     if isinstance(value, tuple):
         return f"[{','.join(map(_value_to_json, value))}]"
     return str(value) if isinstance(value, int) else f"{value:.4g}"
@@ -179,6 +183,7 @@ def _parse_gpu(document: Any) -> GpuUsage:
     return GpuUsage(
         **_parse_spreads(document, GPU_SPREADS),
         energy_j=None if energy_j is None else _check(energy_j),
+        task=_check_name(document["task"]) if document.get("task") else None,
     )
 
 
@@ -219,7 +224,7 @@ def _check(number: Any, number_min: float = 0.0) -> float:
 
 
 def _check_name(name: str) -> str:
-    if len(name) > NAME_LENGTH_MAX:
+    if not isinstance(name, str) or len(name) > NAME_LENGTH_MAX:
         raise ValueError(f"a name must have at most {NAME_LENGTH_MAX} characters")
     return name
 
@@ -296,7 +301,9 @@ def _merge_replica(rows: Sequence[tuple[float, ReplicaUsage]]) -> ReplicaUsage:
 def _merge_gpu(rows: Sequence[tuple[float, GpuUsage]]) -> GpuUsage:
     energies_j = [usage.energy_j for _, usage in rows if usage.energy_j is not None]
     return GpuUsage(
-        **_merge_each(rows, GPU_SPREADS), energy_j=sum(energies_j) if energies_j else None
+        **_merge_each(rows, GPU_SPREADS),
+        energy_j=sum(energies_j) if energies_j else None,
+        task=rows[-1][1].task,
     )
 
 

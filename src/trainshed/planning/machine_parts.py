@@ -22,7 +22,7 @@ class GpuSeries(NamedTuple):
     """The driver's number of the GPU on its node; None if unknown."""
 
 
-class KnownGpu(NamedTuple):
+class ReportedGpu(NamedTuple):
     """A GPU as the engine of its node has reported it."""
 
     node: str
@@ -32,7 +32,7 @@ class KnownGpu(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSlot:
-    """The machine of one replica, or several that are not known apart."""
+    """The machine of one replica, or several that cannot be told apart."""
 
     machine_type: str
     engine: str = ""
@@ -81,22 +81,22 @@ class MachinePart:
 def divide_machines(
     slots: Sequence[MachineSlot],
     measured: Mapping[str, GpuSeries],
-    known: Mapping[str, KnownGpu],
+    reported: Mapping[str, ReportedGpu],
 ) -> Sequence[MachinePart]:
     """Return the parts of the machines of an attempt; their sums are those of ``slots``.
 
-    ``measured`` and ``known`` are by UUID.  Programs of a job may change its measurements: of more
-    GPUs than a machine has, those that were measured for the longest time count.
+    ``measured`` and ``reported`` are by UUID.  Programs of a job may change its measurements: of
+    more GPUs than a machine has, those that were measured for the longest time count.
     """
     nodes = {slot.node for slot in slots}
-    known = {uuid: known[uuid] for uuid in measured.keys() & known.keys()}
-    known = {uuid: gpu for uuid, gpu in known.items() if gpu.node in nodes}
-    pools = _pool_gpus(slots, measured, known)
+    reported = {uuid: reported[uuid] for uuid in measured.keys() & reported.keys()}
+    reported = {uuid: gpu for uuid, gpu in reported.items() if gpu.node in nodes}
+    pools = _pool_gpus(slots, measured, reported)
     parts: list[MachinePart] = []
     unnamed: dict[tuple[str, str, str], list[_Rest]] = defaultdict(list)
     for slot in slots:
         own = _take_gpus(slot, pools)
-        named = [_part_of_gpu(slot, uuid, measured[uuid], known.get(uuid)) for uuid in own]
+        named = [_part_of_gpu(slot, uuid, measured[uuid], reported.get(uuid)) for uuid in own]
         parts += sorted(named, key=lambda part: (part.gpu_index is None, part.gpu_index, part.gpu))
         if len(own) < slot.gpus or not slot.gpus:
             rest = slot.gpus - len(own)
@@ -108,13 +108,13 @@ def divide_machines(
 def _pool_gpus(
     slots: Sequence[MachineSlot],
     measured: Mapping[str, GpuSeries],
-    known: Mapping[str, KnownGpu],
+    reported: Mapping[str, ReportedGpu],
 ) -> Mapping[_Pool, list[str]]:
     """Return the GPUs by replica, else by node; those with the longest time are last."""
     tasks = {slot.task: slot.node for slot in slots if slot.task}
     pools: Mapping[_Pool, list[str]] = defaultdict(list)
     for uuid in sorted(measured, key=lambda uuid: (*_amount(measured[uuid]), uuid)):
-        task, node = measured[uuid].task, known[uuid].node if uuid in known else ""
+        task, node = measured[uuid].task, reported[uuid].node if uuid in reported else ""
         if task in tasks and node in {tasks[task], ""}:
             pools[_Pool(task=task)].append(uuid)
         else:
@@ -141,15 +141,15 @@ def _amount(series: GpuSeries) -> tuple[float, float]:
 
 
 def _part_of_gpu(
-    slot: MachineSlot, uuid: str, series: GpuSeries, known: KnownGpu | None
+    slot: MachineSlot, uuid: str, series: GpuSeries, reported: ReportedGpu | None
 ) -> MachinePart:
     return MachinePart(
         machine_type=slot.machine_type,
         engine=slot.engine,
         node=slot.node,
         gpu=uuid,
-        gpu_index=known.gpu_index if known else series.gpu_index,
-        gpu_type=known.gpu_type if known else "",
+        gpu_index=reported.gpu_index if reported else series.gpu_index,
+        gpu_type=reported.gpu_type if reported else "",
         machines=slot.machines / slot.gpus,
         gpus=1,
         vcpus=slot.vcpus / slot.gpus,

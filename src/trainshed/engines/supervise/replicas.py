@@ -270,13 +270,14 @@ class Replicas(Gang):
         return self._folder.read_report(self._replicas[index].task_name) if self._folder else b""
 
     def read_gpus(self, now_s: float) -> "Mapping[str, GpuFigures]":
-        own = {uuid for replica in self._replicas for uuid in replica.gpus}
+        own = {uuid: replica.task_name for replica in self._replicas for uuid in replica.gpus}
         if not (self._folder and (own or self.gpu_file)):
             return {}
         from trainshed.engines.supervise.record import gpu_file  # noqa: PLC0415 - few have GPUs
 
         path = self.gpu_file or gpu_file.locate_gpu_file(self._folder, is_on_cluster=False)
-        return gpu_file.read_own_gpus(path, own, now_s)
+        gpus = gpu_file.read_own_gpus(path, own, now_s)
+        return {uuid: one._replace(task=own.get(uuid)) for uuid, one in gpus.items()}
 
     def find_program_pid(self, index: int) -> int:
         """Return the pid of a living replica's program, below the processes that isolate it."""

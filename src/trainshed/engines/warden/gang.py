@@ -137,7 +137,7 @@ class RemoteGang(Gang):
     def read_gpus(self, now_s: float) -> "Mapping[str, GpuFigures]":
         """Return the newest readings of the GPUs of all wardens, by UUID."""
         del now_s
-        return roster.list_gpus(self.wardens, self._loop.now())
+        return roster.list_gpus(zip(self._names, self.wardens), self._loop.now())
 
     def read_stacks(self, index: int, callback: Callable[[str], object]) -> bool:
         """Order a warden to send the stacks of its replica; ``callback`` gets the text.

@@ -18,13 +18,19 @@ def list_nodes(wardens: Iterable[WardenConnection]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(warden.node for warden in wardens if warden.node))
 
 
-def list_gpus(wardens: Iterable[WardenConnection], now_s: float) -> "Mapping[str, GpuFigures]":
-    """List the newest readings of the GPUs of all wardens, by UUID.
+def list_gpus(
+    wardens: Iterable[tuple[str, WardenConnection]], now_s: float
+) -> "Mapping[str, GpuFigures]":
+    """List the newest readings of the GPUs of all wardens, by UUID, with their tasks.
 
-    ``now_s`` is the present time of a monotonic clock.
+    ``wardens`` have the task names of their replicas; ``now_s`` is the present time of a monotonic
+    clock.
     """
-    tables = [warden.list_gpus(now_s) for warden in wardens]
-    return {uuid: figures for gpus in tables for uuid, figures in gpus.items()}
+    return {
+        uuid: figures._replace(task=task)
+        for task, warden in wardens
+        for uuid, figures in warden.list_gpus(now_s).items()
+    }
 
 
 def list_arrivals(wardens: Iterable[WardenConnection]) -> Iterator[Arrival]:

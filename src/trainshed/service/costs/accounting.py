@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import Final
 
 from trainshed.planning.usage_days import today
-from trainshed.service.costs.held_gpus import Fleet
+from trainshed.service.costs.held_gpus import FleetReads
 from trainshed.service.costs.job_accounts import JobAccounts
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store
@@ -99,7 +99,7 @@ class Accounting:
     ) -> Mapping[int, JobUse | None]:
         """Compute what jobs used while there is time, of at least one; None: nothing to write."""
         jobs = self.store.using_jobs(uids)
-        fleet = Fleet(self.store)
+        fleet = FleetReads(self.store)
         uses: dict[int, JobUse | None] = {}
         for uid in uids:
             if uses and not has_time():

@@ -20,15 +20,17 @@ def measure_gpus(lines: Iterable[UsageLine], skew_s: float = 0.0) -> Mapping[str
     ``lines`` are in order; ``skew_s`` is by how much their clock is ahead.
     """
     series: dict[str, list[GpuMeasurement]] = {}
+    tasks: dict[str, str] = {}
     for line in lines:
         for uuid, usage in line.gpus.items():
             parts = series.setdefault(uuid, [])
+            tasks[uuid] = usage.task or ""
             part = _measure(line, usage, skew_s)
             if parts and _can_join(parts[-1], part):
                 parts[-1] = _join(parts[-1], part)
             else:
                 parts.append(part)
-    return {uuid: GpuSeries(parts) for uuid, parts in series.items()}
+    return {uuid: GpuSeries(parts, tasks[uuid]) for uuid, parts in series.items()}
 
 
 def _measure(line: UsageLine, usage: GpuUsage, skew_s: float) -> GpuMeasurement:

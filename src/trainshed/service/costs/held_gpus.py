@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from trainshed.model.resources import FleetPolicy, JobDemand
-from trainshed.planning.machine_parts import KnownGpu
+from trainshed.planning.machine_parts import ReportedGpu
 from trainshed.store.opening import Store
 
 
@@ -19,13 +19,13 @@ class HeldSize(NamedTuple):
     vcpus: float
 
 
-class Fleet:
+class FleetReads:
     """The nodes as some jobs need them; reads them once, when the first job needs them."""
 
     def __init__(self, store: Store) -> None:
         """Read nothing yet."""
         self.list_emulating = cache(partial(emulating_nodes, store))
-        self.list_gpus = cache(partial(list_known_gpus, store))
+        self.list_gpus = cache(partial(list_reported_gpus, store))
 
 
 def count_vcpus(demand: JobDemand) -> float:
@@ -37,7 +37,7 @@ def count_held_gpus(
     store: Store,
     uid: int,
     demand: JobDemand,
-    fleet: Fleet | None = None,
+    fleet: FleetReads | None = None,
 ) -> int:
     """Return the number of GPUs of a job while it runs; 0 on nodes that emulate.
 
@@ -47,7 +47,7 @@ def count_held_gpus(
     gpus = sum(group.count * group.each.gpu_count for group in demand.groups)
     if not gpus:
         return 0
-    emulating = (fleet or Fleet(store)).list_emulating()
+    emulating = (fleet or FleetReads(store)).list_emulating()
     return 0 if emulating and _is_emulated(store, uid) else gpus
 
 
@@ -56,10 +56,10 @@ def emulating_nodes(store: Store) -> Collection[str]:
     return {node.name for node in store.fleet() if node.policy is FleetPolicy.EMULATE}
 
 
-def list_known_gpus(store: Store) -> Mapping[str, KnownGpu]:
+def list_reported_gpus(store: Store) -> Mapping[str, ReportedGpu]:
     """Return the GPUs that engines have reported, by UUID."""
     return {
-        gpu.uuid: KnownGpu(node.name, gpu.index, gpu.type or gpu.name)
+        gpu.uuid: ReportedGpu(node.name, gpu.index, gpu.type or gpu.name)
         for node in store.fleet()
         for gpu in node.devices
     }

@@ -17,7 +17,7 @@ from trainshed.model.bounded import BoundedDict
 from trainshed.planning.attempt_steps import STEPS_READ, StepsMade
 from trainshed.planning.goodput import AttemptTimes, JobTimes, job_goodput
 from trainshed.service.costs.gpu_measurements import GpuMeasurements
-from trainshed.service.costs.held_gpus import Fleet, HeldSize, count_held_gpus, count_vcpus
+from trainshed.service.costs.held_gpus import FleetReads, HeldSize, count_held_gpus, count_vcpus
 from trainshed.service.costs.job_use import idle_ratio, read_job_use, sum_cost
 from trainshed.service.costs.prices import PriceSource
 from trainshed.service.costs.usage_rows import UsedMachines
@@ -97,7 +97,7 @@ class JobAccounts:
             return False
         return True
 
-    def account(self, job: UsingJob, fleet: Fleet | None = None) -> JobUse | None:
+    def account(self, job: UsingJob, fleet: FleetReads | None = None) -> JobUse | None:
         """Compute what a job used, for the store; None if there is nothing new to store.
 
         ``fleet`` is for callers with many jobs.  A failure
@@ -113,7 +113,7 @@ class JobAccounts:
             _LOG.warning("cannot compute what %s used: %r; usage leaves it out", name, fault)
             return None
 
-    def _account(self, facts: "_Facts", fleet: Fleet | None) -> JobUse:
+    def _account(self, facts: "_Facts", fleet: FleetReads | None) -> JobUse:
         attempts = self._list_attempts(facts)
         self._note_checkpoint(facts.job.record.uid, attempts)
         times = self._compute_times(facts, attempts)
@@ -135,7 +135,7 @@ class JobAccounts:
     def _read_facts(self, uid: int) -> "_Facts":
         return self._find_facts(self.store.using_jobs([uid])[uid])
 
-    def _find_facts(self, job: UsingJob, fleet: Fleet | None = None) -> "_Facts":
+    def _find_facts(self, job: UsingJob, fleet: FleetReads | None = None) -> "_Facts":
         uid = job.record.uid
         events = read_events(self.store, uid) if job.events is None else job.events
         end = find_end_event(self.store, uid, events)
@@ -160,7 +160,7 @@ class JobAccounts:
         return job_times(self.store, facts.job.record, size, facts.events, attempts)
 
     def _compute_rows(
-        self, job: UsingJob, times: JobTimes, fleet: Fleet | None = None
+        self, job: UsingJob, times: JobTimes, fleet: FleetReads | None = None
     ) -> UsedMachines:
         measured = self.measurements.read(self.store, self.engines, job.record.uid, times)
         return read_job_use(self.store, self.prices, job, times, measured, fleet)

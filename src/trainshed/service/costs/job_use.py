@@ -8,7 +8,7 @@ from trainshed.planning.goodput import JobTimes
 from trainshed.planning.job_cost import JobCost, sum_costs
 from trainshed.planning.machine_parts import divide_machines
 from trainshed.service.costs.gpu_measurements import AttemptGpus
-from trainshed.service.costs.held_gpus import Fleet
+from trainshed.service.costs.held_gpus import FleetReads
 from trainshed.service.costs.machine_groups import group_machines
 from trainshed.service.costs.machine_rows import list_slots
 from trainshed.service.costs.prices import PriceSource
@@ -25,20 +25,20 @@ def read_job_use(  # noqa: PLR0913, PLR0917 - the values of its rows
     job: UsingJob,
     times: JobTimes,
     measured: Mapping[int, AttemptGpus],
-    fleet: Fleet | None = None,
+    fleet: FleetReads | None = None,
 ) -> UsedMachines:
     """Return what a job has used until now; ``measured`` is by attempt.  Raises StoreFault.
 
     ``fleet`` is for callers with many jobs.
     """
     has_gpus = any(attempt.gpus for attempt in times.attempts)
-    known = (fleet or Fleet(store)).list_gpus() if any(measured.values()) else {}
+    reported = (fleet or FleetReads(store)).list_gpus() if any(measured.values()) else {}
     machines = group_machines(job.spec, job.demand, has_gpus=has_gpus)
     parts = {
         number: divide_machines(
             list_slots(job.spec, job.demand, job.replicas.get(number, ()), has_gpus=has_gpus),
             measured.get(number, {}),
-            known,
+            reported,
         )
         for number in (attempt.attempt for attempt in times.attempts)
     }

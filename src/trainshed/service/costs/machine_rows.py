@@ -41,11 +41,12 @@ def list_slots(
         by_role.setdefault(replica.role, []).append(replica)
     slots: list[MachineSlot] = []
     for group in spec.groups:
-        each, of_group = demands.get(group.role, Demand()), by_role.get(group.role.value, [])
+        demand_of_one = demands.get(group.role, Demand())
+        of_group = by_role.get(group.role.value, [])
         one = MachineSlot(
             machine_type=name_type(paid_for(group)),
-            gpus=each.gpu_count * has_gpus,
-            vcpus=count_vcpus_of(group, each),
+            gpus=demand_of_one.gpu_count * has_gpus,
+            vcpus=count_vcpus_of(group, demand_of_one),
         )
         slots += [
             replace(one, engine=replica.engine, node=replica.node, task=replica.task_name)

@@ -43,6 +43,8 @@ class GpuFigures(NamedTuple):
     energy_j: Optional[float] = None
     """A counter in joules.  It begins again at 0 when the driver is loaded, or when the writer
     starts if the driver has no counter."""
+    task: Optional[str] = None
+    """The task name of the replica that has the GPU; None: unknown.  It is not in the file."""
 
 
 #: The largest believable value of each figure.
@@ -103,10 +105,15 @@ def parse_gpus(document: Any) -> dict[str, GpuFigures]:
     if not isinstance(document, dict) or len(document) > _GPUS_MAX:
         return {}
     return {
-        uuid: GpuFigures(**{name: _check_figure(row, name) for name in GpuFigures._fields})
+        uuid: _parse_figures(row)
         for uuid, row in document.items()
         if isinstance(row, dict) and len(uuid) <= _UUID_LENGTH_MAX
     }
+
+
+def _parse_figures(row: Mapping[str, Any]) -> GpuFigures:
+    numbers: dict[str, Any] = {name: _check_figure(row, name) for name in _LARGEST}
+    return GpuFigures(**numbers)
 
 
 def read_own_gpus(path: str, own: Collection[str], now_s: float) -> dict[str, GpuFigures]:

@@ -106,16 +106,17 @@ class _ReplicaSums:
 class _GpuSums:
     """The samples of one GPU within a line."""
 
-    __slots__ = ("energy_j", "series")
+    __slots__ = ("energy_j", "series", "task")
 
     def __init__(self) -> None:
         self.series: dict[str, _Sum] = {}
         self.energy_j: float | None = None
+        self.task: str | None = None
 
     def usage(self) -> GpuUsage:
         """Return the usage within the line."""
         series = {name: samples.spread() for name, samples in self.series.items()}
-        return GpuUsage(**series, energy_j=self.energy_j)
+        return GpuUsage(**series, energy_j=self.energy_j, task=self.task)
 
 
 class LineMaker:
@@ -212,6 +213,7 @@ class LineMaker:
     def _add_gpus(self, samples: Samples) -> None:
         for uuid, figures in samples.gpus.items():
             sums = self._gpus.setdefault(uuid, _GpuSums())
+            sums.task = figures.task
             for name in ("use", "memory", "power", "temperature"):
                 value = getattr(figures, name)
                 if value is not None:
