@@ -96,6 +96,13 @@ def idle_gpu_s(server):
     return usage["total"]["gpu_seconds"].get("idle", 0.0)
 
 
+def usage_of_gpu(server, uuid):
+    """What a GPU was used for, in the report by GPU."""
+    usage = support.good(server.call("GET", "/trainshed/v1/usage?by=gpu"))
+    (row,) = [row for row in usage["rows"] if row["gpu"] and uuid in row["gpu"]["uuid"]]
+    return row
+
+
 def gpu_figures(server, name):
     """The names of the figures of each GPU in the usage of a job."""
     figures = {}

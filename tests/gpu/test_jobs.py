@@ -56,6 +56,12 @@ def test_after_a_cancel_the_gpu_is_free_and_its_figures_are_those_of_the_job(car
         held: {"gpu_use", "gpu_memory", "gpu_power", "gpu_temperature"}
     }
     wait_until(lambda: jobs.idle_gpu_s(gpu_server) > idle_before_s, lambda: "no idle time")
+    row = jobs.usage_of_gpu(gpu_server, held)
+    (device,) = [gpu for gpu in jobs.devices(gpu_server) if held in gpu["uuid"]]
+    assert (row["node"], row["gpu"]["index"]) == (jobs.node(gpu_server)["name"], device["index"])
+    assert row["gpu"]["type"] == device["type"]
+    assert row["gpu_seconds"]["idle"] > 0
+    assert row["holders"][0]["idle_s"] > 0
     free(card, gpu_server, "after_cancelled")
 
 
