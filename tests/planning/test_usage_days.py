@@ -101,13 +101,13 @@ def test_a_report_of_a_hang_does_not_reduce_the_idle_time(idle_hours, stalled_s,
                        idle_s=HOUR_S)
         for hour in idle_hours
     ]  # fmt: skip
-    told = attempt(**times, ended_s=end_s, hangs=((end_s - HOUR_S, end_s),))
-    [day] = uses(told, measured, ended_s=end_s)
+    reported = attempt(**times, ended_s=end_s, hangs=((end_s - HOUR_S, end_s),))
+    [day] = uses(reported, measured, ended_s=end_s)
     assert day.seconds.get("stalled", 0.0) == pytest.approx(stalled_s)
     assert day.seconds.get("idle", 0.0) == pytest.approx(idle_s)
-    [untold] = uses(attempt(**times, ended_s=end_s), measured, ended_s=end_s)
-    assert untold.seconds.get("idle", 0.0) == pytest.approx(idle_s)
-    assert sum(day.seconds.values()) == pytest.approx(sum(untold.seconds.values()))
+    [unreported] = uses(attempt(**times, ended_s=end_s), measured, ended_s=end_s)
+    assert unreported.seconds.get("idle", 0.0) == pytest.approx(idle_s)
+    assert sum(day.seconds.values()) == pytest.approx(sum(unreported.seconds.values()))
 
 
 def test_idle_time_of_slow_steps_and_hangs_is_not_counted_twice():
