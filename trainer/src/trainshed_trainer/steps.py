@@ -50,8 +50,7 @@ class StepTimes:
         self._checkpoint_number: int | None = None
         self._checkpoint_at = 0.0
         self._numbered = 0
-        self._is_counted: bool | None = None
-        """Whether numbers are the framework's (``count``); None before the first number."""
+        self._is_counted = True  # until the program reports a number
         self._stalled_s = self._saving_s = self._saved_since_s = self._typical_s = 0.0
         self._first: list[tuple[float, float]] = []
         self._recent: deque[tuple[float, float]] = deque(maxlen=KEPT)
@@ -83,54 +82,28 @@ class StepTimes:
             if self.watch:
                 self.watch(now, tuple(self._recent))
 
-    def number(self, step: int) -> None:
+    def number(self, step: int, *, counted: bool = False) -> None:
         """Record the job's own number of the newest step, which continues after a restart.
 
-        A number below the last one begins again.
+        A number below the last one begins again.  One of the program replaces ``counted`` ones.
         """
-        if not 0 <= step <= NUMBER_MAX:
+        if not 0 <= step <= NUMBER_MAX or (counted and not self._is_counted):
             return
+        if not counted:
+            self.forget_counts()
+        with self._lock:
+            self._is_counted = counted
+            if self._first_number is None:
+                self._first_number = self._last_number = step
+            self._numbered += max(0, step - (self._last_number or 0))
+            self._last_number = step
+
+    def forget_counts(self) -> None:
+        """Drop the numbers that a hook has counted."""
         with self._lock:
             if self._is_counted:
-                self._forget_numbers()
-            self._is_counted = False
-            self._set_number(step)
-
-    def count(self, step: int, own: int) -> None:
-        """Record the framework's number of the newest step; ``own`` are steps of this process.
-
-        Numbers of the job (``number``) replace it.  The numbers are unknown from the time on at
-        which one is below the last one, and in a later attempt that did not restore its number:
-        then they do not tell which steps are repeated.
-        """
-        with self._lock:
-            if self._is_counted is None:
-                is_first = os.environ.get(contract.TRAINSHED_ATTEMPT, "1") == "1"
-                self._is_counted = is_first or step > own
-            if self._is_counted and (self._last_number or 0) <= step <= NUMBER_MAX:
-                self._set_number(step)
-            elif self._is_counted:
-                self._stop_counting()
-
-    def stop_counting(self) -> None:
-        """Record that the framework's numbers are no longer those of one sequence of steps."""
-        with self._lock:
-            if self._is_counted is not False:
-                self._stop_counting()
-
-    def _stop_counting(self) -> None:
-        self._forget_numbers()
-        self._is_counted = False
-
-    def _forget_numbers(self) -> None:
-        self._first_number = self._last_number = None
-        self._numbered = 0
-
-    def _set_number(self, step: int) -> None:
-        if self._first_number is None:
-            self._first_number = self._last_number = step
-        self._numbered += max(0, step - (self._last_number or 0))
-        self._last_number = step
+                self._first_number = self._last_number = None
+                self._numbered = 0
 
     def add_saving(self, seconds: float) -> None:
         """Record how long the process has saved checkpoints since the last step was noted."""
@@ -210,7 +183,7 @@ class StepTimes:
             "first_step": self._first_number,
             "last_step": self._last_number,
             "numbered": self._numbered,
-            "counted": bool(self._is_counted),
+            "counted": self._is_counted and self._first_number is not None,
             "checkpoint_step": self._checkpoint_number,
             "checkpoint_at": self._checkpoint_at,
             "stalled_s": self._stalled_s,

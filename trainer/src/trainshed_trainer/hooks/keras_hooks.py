@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from trainshed_trainer.hooks import FILL_S, INPUT, INPUT_S, enabled_modes
+from trainshed_trainer.hooks.counted_steps import COUNTED_STEPS
 from trainshed_trainer.hooks.guard import guarded
 from trainshed_trainer.steps import step_times
 
@@ -84,7 +85,7 @@ def _record_batch(callbacks: Any, batch: int) -> None:
         times.add_micro_batches(fit.micro_batches)
         before = getattr(callbacks, "_trainshed_iterations", None)
         if before is not None:
-            times.count(before + fit.steps, fit.steps)
+            COUNTED_STEPS.add(times, before + fit.steps, fit.steps)
         times.note(fit.steps, samples=fit.batch_size * fit.micro_batches * steps)
 
 

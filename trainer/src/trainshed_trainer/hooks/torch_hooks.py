@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, Callable
 
 from trainshed_trainer.hooks import ALONE, FILL_S, INPUT, INPUT_S, enabled_modes
+from trainshed_trainer.hooks.counted_steps import COUNTED_STEPS
 from trainshed_trainer.hooks.guard import guarded
 from trainshed_trainer.hooks.input_watch import InputWatch
 from trainshed_trainer.steps import KEPT, StepTimes, step_times
@@ -62,7 +63,7 @@ class _StepRecorder:
             _describe_model(times, optimizer)
             times.watch = InputWatch()
             if self._steps:  # another optimizer has another count
-                times.stop_counting()
+                COUNTED_STEPS.stop(times)
             self._numbers = _StepNumbers(optimizer)
         micro_batches = _LOADS.take_micro_batches()
         if self._leader.is_leader(optimizer):
@@ -76,7 +77,7 @@ class _StepRecorder:
             samples = self._samples.take_count()
             number = self._numbers.read(optimizer) if self._numbers is not None else None
             if number is not None:
-                times.count(number, self._steps)
+                COUNTED_STEPS.add(times, number, self._steps)
             times.note(self._steps, samples=samples, waited_s=_LOADS.take_wait_s())
 
 
