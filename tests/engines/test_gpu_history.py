@@ -76,7 +76,7 @@ def test_a_gpu_that_measures_nothing_has_no_figures():
     history = GpuHistory()
     completed = history.add(GpuSample(at=AT), 0.0)
     assert (completed.use_minute, completed.energy_j) == (None, None)
-    assert history.take_figures(1.0) == GpuFigures()
+    assert history.take_figures(1.0, 0.0) == GpuFigures()
 
 
 def test_figures_are_means_since_the_last_ones_and_ten_minutes_of_them_stay():
@@ -84,8 +84,29 @@ def test_figures_are_means_since_the_last_ones_and_ten_minutes_of_them_stay():
         sample(0.2, power_w=100.0, used_bytes=1, temperature_c=50, energy_j=1.0),
         sample(0.4, power_w=300.0, used_bytes=3, temperature_c=60, energy_j=2.0),
     )
-    assert history.take_figures(10.0) == GpuFigures(pytest.approx(0.3), 3.0, 200.0, 60.0, 2.0)
-    assert history.take_figures(20.0) == GpuFigures(None, 3.0, None, 60.0, 2.0)
+    assert history.take_figures(10.0, 1.0) == GpuFigures(
+        pytest.approx(0.3), 3.0, 200.0, 60.0, 2.0, unused_s=0.0
+    )
+    assert history.take_figures(20.0, 1.0) == GpuFigures(None, 3.0, None, 60.0, 2.0, unused_s=0.0)
     for number in range(100):
-        history.take_figures(float(number))
+        history.take_figures(float(number), 1.0)
     assert len(history.recent) == 60
+
+
+def test_the_time_without_use_goes_on_after_a_restart():
+    history = GpuHistory(unused_s=300.0)
+    history.add(sample(0.0), 5.0)
+    assert history.unused_s(7.0) == 302.0
+    assert history.take_figures(0.0, 8.0).unused_s == 303.0
+    used = GpuHistory(unused_s=300.0)
+    used.add(sample(0.5), 5.0)
+    used.add(sample(0.0), 6.0)
+    assert used.unused_s(7.0) == 1.0
+
+
+def test_the_use_of_the_job_before_is_not_that_of_the_next_job():
+    history = after(sample(1.0, power_w=700.0), sample(1.0, power_w=700.0))
+    history.forget_means()
+    assert history.add(sample(0.0, power_w=100.0), 2.0).use_minute == 0.0
+    figures = history.take_figures(10.0, 2.0)
+    assert (figures.use, figures.power) == (0.0, 100.0)

@@ -57,7 +57,8 @@ class GpuNow:
     """The newest sample; None: no sample yet, or the driver hangs."""
     idle_s: float | None = None
     """For how many seconds the attempt has had the GPU without using it, without a break; None: no
-    attempt has it, or its use is not measured.  A start of the server ends this time."""
+    attempt has it, or its use is not measured.  An outage of the server of more than 30 s ends this
+    time."""
     recent: Sequence[tuple[float, GpuFigures]] = ()
     """The figures of the last ten minutes, with their times in seconds since 1970."""
     xids: Mapping[int, int] = field(default_factory=dict)

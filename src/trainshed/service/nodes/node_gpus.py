@@ -63,8 +63,9 @@ class GpuSummary(Answer):
     problem: str | None = None
     """Why the server places no replica on a FAULTY GPU, and what to do."""
     idle_s: float | None = None
-    """For how many seconds the job that uses it has run nothing on it, without a break, since the
-    start of the server at most; absent if no job uses it, or its use is not measured."""
+    """For how many seconds the job that uses it has run nothing on it, without a break; an outage
+    of the server of more than 30 s is one.  Absent if no job uses it, or its use is not
+    measured."""
     recent_use: Sequence[float | None] | None = None
     """The mean of ``use`` over each ten seconds of the last ten minutes, the oldest first."""
     reading: GpuReading | None = None

@@ -20,7 +20,9 @@ _FIGURES: Final = round(600 / EVERY_S)
 class GpuHistory:
     """The last ten minutes of one GPU."""
 
-    def __init__(self) -> None:
+    def __init__(self, unused_s: float = 0.0) -> None:
+        """``unused_s``: for how many seconds it was not used before, as a file says."""
+        self._unused_before_s = unused_s
         self.recent: deque[tuple[float, GpuFigures]] = deque(maxlen=_FIGURES)
         """The figures of ten minutes, each with its time in seconds since 1970."""
         self._means = GpuMeans()
@@ -47,18 +49,25 @@ class GpuHistory:
             return None
         return 0.0 if self._zero_since_s is None else now_s - self._zero_since_s
 
-    def take_figures(self, at: float) -> GpuFigures:
+    def forget_means(self) -> None:
+        """Leave the uses until now out of the means: another job has got the GPU."""
+        self._means.take()
+        self._minute.clear()
+
+    def take_figures(self, at: float, now_s: float) -> GpuFigures:
         """Return the figures since the last call, and keep them for ten minutes.
 
         ``at`` is the present time in seconds since 1970.
         """
-        figures = self._means.take()
+        figures = self._means.take()._replace(unused_s=self.unused_s(now_s))
         self.recent.append((at, figures))
         return figures
 
     def _note_use(self, use: float | None, now_s: float) -> None:
         if use != 0:
             self._zero_since_s = None
+        elif self._last_s is None:
+            self._zero_since_s = now_s - self._unused_before_s
         elif self._zero_since_s is None or self._has_gap(now_s):
             self._zero_since_s = now_s
         self._use, self._last_s = use, now_s

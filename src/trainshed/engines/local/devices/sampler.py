@@ -16,12 +16,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from trainshed.engines.local.devices import locks, readings, xids
 from trainshed.engines.local.devices import nvml as driver
-from trainshed.engines.local.devices import readings, xids
 from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.local.devices.history import GpuHistory
 from trainshed.engines.local.devices.xid_events import Wait, XidEvent, xid_events
-from trainshed.engines.supervise.record.gpu_file import EVERY_S, GpuFigures, write_gpu_file
+from trainshed.engines.supervise.record.gpu_file import (
+    EVERY_S,
+    GpuFigures,
+    read_gpu_file,
+    write_gpu_file,
+)
 from trainshed.model.gpus import GpuSample
 
 _LOG = logging.getLogger(__name__)
@@ -62,6 +67,7 @@ class Sampler:
         self._readings: dict[str, GpuSample] = {}
         self._histories: dict[str, GpuHistory] = {}
         self._file = file
+        self._unused_before: Mapping[str, float] = {}
         self._written_s = -EVERY_S
         self._can_write = True
         self._problems: dict[str, str] = {}
@@ -107,7 +113,20 @@ class Sampler:
         """Return the number of reports of each Xid for a device's GPU."""
         return dict(self._xids.get(device.gpu_uuid or device.uuid, {}))
 
+    def _read_file(self) -> None:
+        """Read for how long GPUs were not used, from the file of a server that ended just now."""
+        now_s = time.time()
+        report = None if self._file is None else read_gpu_file(str(self._file), now_s)
+        if report is not None:
+            age_s = max(0.0, now_s - report.at)
+            self._unused_before = {
+                uuid: figures.unused_s + age_s
+                for uuid, figures in report.gpus.items()
+                if figures.unused_s
+            }
+
     def _work(self) -> None:
+        self._read_file()
         while not self._stop.is_set():
             try:
                 with driver.session() as nvml:
@@ -147,7 +166,12 @@ class Sampler:
         ask = readings.GpuQuery(nvml, handle)
         is_instance = bool(device.gpu_uuid)
         sample = readings.reading(nvml, ask, datetime.now(UTC), is_instance=is_instance)
-        history = self._histories.setdefault(device.uuid, GpuHistory())
+        history = self._histories.get(device.uuid)
+        if history is None:
+            history = GpuHistory(self._unused_before.get(device.uuid, 0.0))
+            self._histories[device.uuid] = history
+        elif _has_new_holder(device, self._readings.get(device.uuid)):
+            history.forget_means()
         self._readings[device.uuid] = history.add(sample, time.monotonic())
         if ask.is_lost:
             self._close_gpu(device.gpu_uuid or device.uuid, readings.LOST)
@@ -158,7 +182,9 @@ class Sampler:
         if self._file is None or not self._histories or now_s - self._written_s < EVERY_S:
             return
         self._written_s, at = now_s, time.time()
-        figures = {uuid: history.take_figures(at) for uuid, history in self._histories.items()}
+        figures = {
+            uuid: history.take_figures(at, now_s) for uuid, history in self._histories.items()
+        }
         try:
             write_gpu_file(str(self._file), at, figures)
         except OSError as error:
@@ -212,3 +238,9 @@ class Sampler:
             _LOG.warning(
                 "the driver reported an error of GPU %s: %s", uuid, xids.meaning(event.xid)
             )
+
+
+def _has_new_holder(device: GpuDevice, before: GpuSample | None) -> bool:
+    """Whether a process has locked a device since its last reading."""
+    since_s = locks.locked_since_s(locks.shared_directory(), device.uuid)
+    return before is not None and since_s is not None and since_s > before.at.timestamp()

@@ -43,6 +43,8 @@ class GpuFigures(NamedTuple):
     energy_j: Optional[float] = None
     """A counter in joules.  It begins again at 0 when the driver is loaded, or when the writer
     starts if the driver has no counter."""
+    unused_s: Optional[float] = None
+    """For how many seconds no reading has shown use; None on nodes of clusters."""
     task: Optional[str] = None
     """The task name of the replica that has the GPU; None: unknown.  It is not in the file."""
 
@@ -54,6 +56,7 @@ _LARGEST: Final[Mapping[str, float]] = {
     "power": 1e5,
     "temperature": 1e3,
     "energy_j": 1e15,
+    "unused_s": 1e9,
 }
 
 

@@ -132,7 +132,9 @@ class LineMaker:
         self._usages = {name: (began.now_s, usage) for name, usage in began.usages.items()}
         self._energies_j: dict[str, tuple[float, float]] = {}
         self._start(began.now_s)
-        self._add_gpus(began)
+        for uuid, figures in began.gpus.items():  # its means are of the time before
+            if figures.energy_j is not None:
+                self._energies_j[uuid] = (began.now_s, figures.energy_j)
 
     def add(self, samples: Samples, *, is_last: bool = False) -> Sequence[UsageLine]:
         """Add samples and return the lines that are complete; with ``is_last``, all lines."""
