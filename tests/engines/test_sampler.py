@@ -122,7 +122,7 @@ def test_supervisors_read_the_figures_from_a_file_also_of_a_gpu_that_was_lost(
         assert figures()[:5] == (0.4, float(6 << 30), 312.5, 61.0, 7_000_000.5)
         assert sampler.recent(GPU.uuid)
         library.refuse(LOST, *FIGURES, "nvmlDeviceGetMemoryInfo")
-        wait_until(lambda: figures() == (None,) * 5, "its figures end")
+        wait_until(lambda: figures() == gpu_file.GpuFigures(), "its figures end")
 
 
 @pytest.mark.usefixtures("library")
