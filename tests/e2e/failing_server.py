@@ -54,7 +54,6 @@ WRITES = frozenset(
         "explain",
         "forget",
         "join",
-        "lead",
         "leave",
         "see_nodes",
         "set_labels",

@@ -34,23 +34,22 @@ class TestWork:
     def test_one_scheduler_leads_until_its_lease_runs_out(
         self, store: Store, clock: HandClock
     ) -> None:
-        assert store.lead(SERVER, LEASE_S)
-        assert not store.lead(OTHER, LEASE_S)
+        assert store.join(SERVER, LEASE_S, lead=True)
+        assert not store.join(OTHER, LEASE_S, lead=True)
         clock.forward(LEASE_S - 1)
-        assert store.lead(SERVER, LEASE_S), "renewed"
+        assert store.join(SERVER, LEASE_S, lead=True), "renewed"
         clock.forward(LEASE_S - 1)
-        assert not store.lead(OTHER, LEASE_S)
+        assert not store.join(OTHER, LEASE_S, lead=True)
         clock.forward(1)
-        assert store.lead(OTHER, LEASE_S)
-        assert not store.lead(SERVER, LEASE_S)
+        assert store.join(OTHER, LEASE_S, lead=True)
+        assert not store.join(SERVER, LEASE_S, lead=True)
         store.leave(OTHER)
-        assert store.lead(SERVER, LEASE_S)
+        assert store.join(SERVER, LEASE_S, lead=True)
 
     def test_servers_are_those_with_a_valid_lease(self, store: Store, clock: HandClock) -> None:
         store.join(OTHER, LEASE_S)
         clock.forward(1)
-        store.join(SERVER, LEASE_S)
-        store.lead(SERVER, 10 * LEASE_S)
+        store.join(SERVER, LEASE_S, lead=True)
         assert list(store.servers()) == [SERVER, OTHER]
         clock.forward(LEASE_S - 1)
         assert list(store.servers()) == [SERVER]
@@ -65,7 +64,9 @@ class TestWork:
             place(store, uid)
         go(store, ended, JobState.FAILED)
         before = read(store, runs)
+        mark, *_ = store.holding_changed(0)
         assert list(store.take_over(OTHER)) == []
+        assert store.holding_changed(0)[0] == mark, "nothing to take over, and nothing written"
         clock.forward(LEASE_S)
         assert list(store.take_over(OTHER)) == [runs]
         assert list(store.take_over(OTHER)) == []

@@ -92,13 +92,11 @@ def test_a_folder_that_cannot_be_made_is_told_in_one_line(tmp_path):
 def test_whoever_opens_the_file_next_need_not_wait_for_leases(sqlite_url, clock):
     first = open_store(sqlite_url, clock)
     uid = add(first).uid
-    first.join(SERVER, LEASE_S)
-    first.lead(SERVER, LEASE_S)
+    first.join(SERVER, LEASE_S, lead=True)
     place(first, uid)
     first.close()
     second = open_store(sqlite_url, clock)
-    second.join("server-b", LEASE_S)
-    assert second.lead("server-b", LEASE_S)
+    assert second.join("server-b", LEASE_S, lead=True)
     assert list(second.take_over("server-b")) == [uid]
     second.close()
 

@@ -96,7 +96,9 @@ def test_a_dead_servers_jobs_go_to_one_of_the_others(servers):
 def test_one_server_leads(servers):
     for _ in range(5):
         with ThreadPoolExecutor(2) as pool:
-            leads = list(pool.map(lambda n: servers[n].lead(f"server-{n}", LEASE_S), range(2)))
+            leads = list(
+                pool.map(lambda n: servers[n].join(f"server-{n}", LEASE_S, lead=True), range(2))
+            )
         assert leads.count(True) == 1
         servers[leads.index(True)].leave(f"server-{leads.index(True)}")
 

@@ -39,9 +39,8 @@ class Leases:
         now = self._monotonic()
         if now >= self._until:
             self._lapses += 1
-        self._store.join(self.name, self._ttl_s)
+        leads = self._store.join(self.name, self._ttl_s, lead=True)
         self._until = now + self._ttl_s
-        leads = self._store.lead(self.name, self._ttl_s)
         self._leading_until = self._until if leads else float("-inf")
         return self._store.take_over(self.name)
 

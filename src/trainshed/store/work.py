@@ -12,6 +12,7 @@ from sqlalchemy import (
     Text,
     bindparam,
     delete,
+    exists,
     func,
     or_,
     select,
@@ -71,22 +72,23 @@ class StoredLeases:
 
     _db: Database
 
-    def join(self, server: str, ttl_s: float) -> None:
-        """Take or renew a server's lease for ``ttl_s`` seconds."""
+    def join(self, server: str, ttl_s: float, *, lead: bool = False) -> bool:
+        """Take or renew a server's lease for ``ttl_s`` seconds; with ``lead`` the scheduler's too.
 
-        def join(tx: Transaction) -> None:
+        Return whether this server took the scheduler's lease: no other server holds it.  One
+        transaction, because a server at rest does little else.
+        """
+
+        def join(tx: Transaction) -> bool:
             _take(tx, _SERVER + server, server, ttl_s)
             note(tx.connection, self._db.clock)
+            return lead and _take(tx, _SCHEDULER, server, ttl_s)
 
-        self._db.write(join)
+        return self._db.write(join)
 
     def servers(self) -> Sequence[str]:
         """Return the names of the servers with a valid lease, sorted."""
         return self._db.column(_SERVERS, now_ns=self._db.clock())
-
-    def lead(self, server: str, ttl_s: float) -> bool:
-        """Take or renew the scheduler's lease; False if another server holds it."""
-        return self._db.write(lambda tx: _take(tx, _SCHEDULER, server, ttl_s))
 
     def leave(self, server: str) -> None:
         """Delete a server's leases, so that other servers can take over its jobs at once."""
@@ -150,6 +152,12 @@ TAKE_OVER_REST = (
     .where(JOBS.c.uid.in_(select(COMMANDS.c.uid)), _OWNERLESS)
     .values(owner=bindparam("server"))
 )
+_HAS_OWNERLESS = select(
+    or_(
+        exists().where(JOBS.c.held_ns.is_not(None), _OWNERLESS),
+        exists().where(JOBS.c.uid.in_(select(COMMANDS.c.uid)), _OWNERLESS),
+    )
+)
 COMMANDS_OF_SERVER = (
     select(COMMANDS)
     .join(JOBS, JOBS.c.uid == COMMANDS.c.uid)
@@ -201,7 +209,12 @@ class Work:
     _db: Database
 
     def take_over(self, server: str) -> Sequence[int]:
-        """Make a server the owner of all active jobs without a live owner; return their uids."""
+        """Make a server the owner of all active jobs without a live owner; return their uids.
+
+        It writes only if there are any: each write makes every server read the placements again.
+        """
+        if not any(self._db.column(_HAS_OWNERLESS, now_ns=self._db.clock())):
+            return ()
         return self._db.write_with_others(_take_over_all, server, marked=True)
 
     def waiting(
