@@ -42,11 +42,15 @@ EVERY_S: Final = 1.0
 #: Seconds between two samples by default.
 DEFAULT_S: Final = 10.0
 
-#: Does the work, prints its seconds, and waits, so that the supervisor can be measured.
+#: Does the work, reports its steps, prints its seconds, and waits until its supervisor is measured.
 _PROGRAM: Final = """
-import sys, time
+import json, os, sys, time
 began = time.perf_counter(), time.process_time()
-for _ in range(int(sys.argv[1])):
+for step in range(int(sys.argv[1])):
+    if path := os.environ.get("TRAINSHED_PROGRESS_FILE"):
+        with open(path + ".new", "w") as file:
+            json.dump({"step": step, "total": int(sys.argv[1]), "loss": 1 / (step + 1)}, file)
+        os.replace(path + ".new", path)
     total = 0
     for number in range(1_000_000):
         total += number * number % 7
