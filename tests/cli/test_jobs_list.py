@@ -176,9 +176,14 @@ def test_an_empty_list_is_told_beside_the_answer(client):
     )
 
 
-@pytest.mark.parametrize("way", ["full", "number", "display name"])
+@pytest.mark.parametrize("way", ["full", "number", "display name", "of a project"])
 def test_logs_of_a_job_are_found_by_whatever_it_is_called(client, jobs, way):
-    name = {"full": jobs["fails"], "number": number_of(jobs["fails"])}.get(way, "fails")
+    names = {
+        "full": jobs["fails"],
+        "number": number_of(jobs["fails"]),
+        "of a project": f"local/{number_of(jobs['fails'])}",
+    }
+    name = names.get(way, "fails")
     run = client("jobs", "logs", name)
     assert run.code == 0, run.err
     assert re.search(r"^INFO .*workerpool0-0 +│ said$", run.out, re.MULTILINE)
@@ -225,9 +230,9 @@ def test_an_unknown_job_is_told_with_the_names_most_like_it(client, words):
 
 @pytest.mark.usefixtures("jobs")
 def test_a_text_that_is_no_name_is_told_what_names_look_like(client):
-    run = client("jobs", "logs", "customJobs/7")
+    run = client("jobs", "logs", "locations/L/customJobs/7")
     assert run.code == 2
-    assert "JOB must be an id or a full name such as projects/P/jobs/J" in run.err
+    assert "JOB must be an id or a full name such as P/J, projects/P/jobs/J" in run.err
 
 
 def test_describe_shows_a_job_at_a_glance(client, jobs):

@@ -4,6 +4,7 @@ import contextlib
 import difflib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple, NoReturn
 
 from trainshed.cli.connecting import ServerContext
@@ -13,10 +14,13 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.resource_names import JOBS, ResourceName
 
 HELP: Final = (
-    "AI Platform job id, Vertex number, full name, or a display name that only one job has"
+    "AI Platform job id, Vertex number, full name, or a display name that only one job has; "
+    "PROJECT/JOB is a job of another project"
 )
 TRIAL_HELP: Final = f"{HELP}; JOB/trials/N is a trial of a tuning job"
 
+#: The form of jobs in tables of several projects, such as ``trainshed usage --by job``.
+_OF_PROJECT: Final = re.compile(r"(?P<project>[^/]+)/(?P<job>[^/]+)")
 _TRIAL: Final = re.compile(r"(?P<job>.+)/trials/(?P<trial>[^/]+)")
 _NOT_FOUND: Final = 404
 #: The number of the newest jobs that are compared with a name that no job has.
@@ -47,6 +51,8 @@ def find_job(context: ServerContext, text: str) -> NamedJob:
     """
     match = _TRIAL.fullmatch(text)
     name, trial = (match["job"], match["trial"]) if match else (text, None)
+    if match := _OF_PROJECT.fullmatch(name):
+        context, name = replace(context, project=match["project"]), match["job"]
     _check_name(name)
     path = native_path(name, context.project)
     try:
@@ -131,7 +137,7 @@ def _check_name(name: str) -> None:
     try:
         ResourceName.parse(name)
     except ValueError:
-        form = "projects/P/jobs/J or projects/P/locations/L/COLLECTION/NUMBER"
+        form = "P/J, projects/P/jobs/J or projects/P/locations/L/COLLECTION/NUMBER"
         raise UsageFault(f"JOB must be an id or a full name such as {form}, got {name!r}") from None
 
 
