@@ -1,6 +1,7 @@
 """What GPUs tell of themselves: figures, and what closes them."""
 
 import logging
+import os
 import threading
 import time
 from contextlib import closing
@@ -85,6 +86,41 @@ def test_the_mean_use_is_of_the_readings_before(library, sampler):
     first(sampler)
     library.use = 100
     assert 0.4 < first(sampler, lambda now: now.use == 1.0).use_minute < 1.0
+
+
+def test_the_means_begin_again_with_each_lock_whatever_its_time(library, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRAINSHED_LOCK_DIR", str(tmp_path))
+    lock, sampler = tmp_path / f"{GPU.uuid}.lock", Sampler()
+
+    def read_mean(use):
+        library.use = use
+        with nvml.session() as driver:
+            ((device, handle),) = nvml.devices(driver)
+            sampler._sample(driver, device, handle)
+        return sampler.reading(GPU.uuid).use_minute
+
+    def lock_at(locked_s):
+        lock.touch()
+        os.utime(lock, (locked_s, locked_s))
+
+    assert read_mean(80) == pytest.approx(0.8)
+    lock_at(time.time() + 3600)  # as if the clock were set back afterwards
+    assert read_mean(40) == pytest.approx(0.4)
+    assert read_mean(20) == pytest.approx(0.3)
+    lock_at(1.0)
+    assert read_mean(60) == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(("age_s", "unused_s"), [(5.0, 7205.0), (60.0, 0.0)])
+def test_the_time_without_use_goes_on_only_after_a_short_outage(library, tmp_path, age_s, unused_s):
+    library.use = 0
+    file = tmp_path / "node_gpus.json"
+    figures = gpu_file.GpuFigures(use=0.0, unused_s=7200.0)
+    gpu_file.write_gpu_file(str(file), time.time() - age_s, {GPU.uuid: figures})
+    with closing(Sampler(pause_s=0.01, file=file)) as sampler:
+        sampler.start()
+        first(sampler)
+        assert sampler.unused_s(GPU.uuid) == pytest.approx(unused_s, abs=600)
 
 
 def test_what_a_card_does_not_measure_is_unknown_and_the_rest_is_there(library, sampler):

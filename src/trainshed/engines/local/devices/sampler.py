@@ -67,7 +67,7 @@ class Sampler:
         self._readings: dict[str, GpuSample] = {}
         self._histories: dict[str, GpuHistory] = {}
         self._file = file
-        self._unused_before: Mapping[str, float] = {}
+        self._locked_s: dict[str, float | None] = {}
         self._written_s = -EVERY_S
         self._can_write = True
         self._problems: dict[str, str] = {}
@@ -113,20 +113,7 @@ class Sampler:
         """Return the number of reports of each Xid for a device's GPU."""
         return dict(self._xids.get(device.gpu_uuid or device.uuid, {}))
 
-    def _read_file(self) -> None:
-        """Read for how long GPUs were not used, from the file of a server that ended just now."""
-        now_s = time.time()
-        report = None if self._file is None else read_gpu_file(str(self._file), now_s)
-        if report is not None:
-            age_s = max(0.0, now_s - report.at)
-            self._unused_before = {
-                uuid: figures.unused_s + age_s
-                for uuid, figures in report.gpus.items()
-                if figures.unused_s
-            }
-
     def _work(self) -> None:
-        self._read_file()
         while not self._stop.is_set():
             try:
                 with driver.session() as nvml:
@@ -168,13 +155,35 @@ class Sampler:
         sample = readings.reading(nvml, ask, datetime.now(UTC), is_instance=is_instance)
         history = self._histories.get(device.uuid)
         if history is None:
-            history = GpuHistory(self._unused_before.get(device.uuid, 0.0))
+            history = GpuHistory(self._read_unused_s(device.uuid))
             self._histories[device.uuid] = history
-        elif _has_new_holder(device, self._readings.get(device.uuid)):
+        if self._has_new_holder(device.uuid):
             history.forget_means()
         self._readings[device.uuid] = history.add(sample, time.monotonic())
         if ask.is_lost:
             self._close_gpu(device.gpu_uuid or device.uuid, readings.LOST)
+
+    def _read_unused_s(self, uuid: str) -> float:
+        """Return for how many seconds a GPU was not used, by the file of a server that just ended.
+
+        0 if the file is missing or older than ``FRESH_S``.
+        """
+        now_s = time.time()
+        report = None if self._file is None else read_gpu_file(str(self._file), now_s)
+        figures = None if report is None else report.gpus.get(uuid)
+        if report is None or figures is None or not figures.unused_s:
+            return 0.0
+        return figures.unused_s + max(0.0, now_s - report.at)
+
+    def _has_new_holder(self, uuid: str) -> bool:
+        """Return whether a process has locked a device since the last call.
+
+        It compares the times of two locks, and none with a clock, because clocks may be set.
+        """
+        locked_s = locks.locked_since_s(locks.shared_directory(), uuid)
+        before_s = self._locked_s.get(uuid, locked_s)
+        self._locked_s[uuid] = locked_s
+        return locked_s != before_s
 
     def _write_file(self) -> None:
         """Write the figures for supervisors, at most every ten seconds; log the first failure."""
@@ -238,9 +247,3 @@ class Sampler:
             _LOG.warning(
                 "the driver reported an error of GPU %s: %s", uuid, xids.meaning(event.xid)
             )
-
-
-def _has_new_holder(device: GpuDevice, before: GpuSample | None) -> bool:
-    """Whether a process has locked a device since its last reading."""
-    since_s = locks.locked_since_s(locks.shared_directory(), device.uuid)
-    return before is not None and since_s is not None and since_s > before.at.timestamp()
