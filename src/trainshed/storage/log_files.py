@@ -60,8 +60,8 @@ class JobLog:
         return sum(self._prune(root, uid, bytes_max) for root in self._roots)
 
     def _prune(self, root: Path, uid: JobUid, bytes_max: int) -> int:
-        """Remove the oldest segments below one root; return how many bytes they had."""
-        removed = 0
+        """Remove the oldest segments below one root; return how many bytes were removed."""
+        removed_bytes = 0
         with self._open_root(root) as jobs:
             sizes = self._sizes(jobs, uid)
             excess = sum(size for _, size in sizes) - bytes_max
@@ -72,19 +72,19 @@ class JobLog:
                 if newest[name.rpartition("/")[0]] != name:
                     with suppress(FileNotFoundError), jobs.parent(name) as (folder, leaf):
                         os.unlink(leaf, dir_fd=folder)
-                        removed += size
+                        removed_bytes += size
                     excess -= size
-        return removed
+        return removed_bytes
 
     def remove(self, uid: JobUid) -> int:
-        """Remove all lines of a job that has ended; return how many bytes they had."""
-        size = self.size_bytes(uid)
+        """Remove all lines of a job that has ended; return how many bytes were removed."""
+        size_bytes = self.size_bytes(uid)
         for root in self._roots:
             with self._open_root(root) as jobs:
                 for log in self._logs(jobs, uid):
                     with suppress(OSError), jobs.parent(log) as (folder, leaf):
                         shutil.rmtree(leaf, ignore_errors=True, dir_fd=folder)
-        return size
+        return size_bytes - self.size_bytes(uid)
 
     def uids(self) -> Iterator[JobUid]:
         """Yield the uids of the jobs that have a folder, in order."""
