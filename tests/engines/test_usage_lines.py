@@ -112,6 +112,17 @@ def test_the_energy_of_all_lines_is_what_the_counter_counted():
     assert line.gpus["GPU-1"].energy_j is None, "another counter took its place"
 
 
+def test_a_short_attempt_has_no_readings_of_the_job_before():
+    before = {"GPU-1": GpuFigures(use=1.0, energy_j=5e6)}
+    maker = LineMaker(10.0, sample(0.0, 0.0, gpus=before))
+    (line,) = maker.add(sample(4.0, 1.0, gpus=before), is_last=True)
+    assert line.gpus == {}
+    maker = LineMaker(10.0, sample(0.0, 0.0, gpus=before))
+    own = {"GPU-1": GpuFigures(use=0.5, energy_j=5e6 + 70)}
+    (line,) = maker.add(sample(4.0, 1.0, gpus=own), is_last=True)
+    assert (line.gpus["GPU-1"].use, line.gpus["GPU-1"].energy_j) == (Spread(0.5, 0.5, 0.5), 70)
+
+
 def test_a_driver_that_nobody_read_for_an_hour_has_counted_on():
     maker, joules = LineMaker(10.0, sample(0.0, gpus={"GPU-1": GpuFigures(energy_j=5e6)})), []
     for second in range(10, 3610, 10):

@@ -36,6 +36,8 @@ _LATE_MAX: Final = 3
 _NS_PER_S: Final = 1_000_000_000
 #: No GPU uses as much: a counter of energy that grows faster has been replaced by another counter.
 _POWER_W_MAX: Final = 5e3
+#: The longest time until the readings of GPUs are new ones (``gpu_file.EVERY_S``).
+_READ_AGAIN_S: Final = 10.0
 #: The counter of a GPU changes at most so many seconds late (``gpu_file.FRESH_S``).
 _COUNTED_S: Final = 30.0
 
@@ -132,7 +134,8 @@ class LineMaker:
         self._usages = {name: (began.now_s, usage) for name, usage in began.usages.items()}
         self._energies_j: dict[str, tuple[float, float]] = {}
         self._start(began.now_s)
-        for uuid, figures in began.gpus.items():  # its means are of the time before
+        self._gpus_before = began.gpus  # their means are of the time before
+        for uuid, figures in began.gpus.items():
             if figures.energy_j is not None:
                 self._energies_j[uuid] = (began.now_s, figures.energy_j)
 
@@ -213,7 +216,10 @@ class LineMaker:
             _add_rate(series, "written", pair, now_s - before_s)
 
     def _add_gpus(self, samples: Samples) -> None:
+        may_be_old = samples.now_s - self._began_s < _READ_AGAIN_S
         for uuid, figures in samples.gpus.items():
+            if may_be_old and figures == self._gpus_before.get(uuid):
+                continue
             sums = self._gpus.setdefault(uuid, _GpuSums())
             sums.task = figures.task
             for name in ("use", "memory", "power", "temperature"):
