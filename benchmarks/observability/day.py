@@ -36,14 +36,15 @@ NAMES = ("workerpool0-0", "workerpool1-0")
 EVERY_S = 10
 
 
-def figures(second: int) -> GpuFigures:
-    """Return the readings of a busy GPU."""
+def figures(second: int, task: str) -> GpuFigures:
+    """Return the readings of a busy GPU of a replica."""
     return GpuFigures(
         use=NOISE.randint(880, 1000) / 1000,
         memory=7.123e10 + NOISE.randint(0, 64) * 2**20,
         power=NOISE.gauss(620, 35),
         temperature=NOISE.randint(61, 66),
         energy_j=1e6 + second * 620 + NOISE.random(),
+        task=task,
     )
 
 
@@ -72,7 +73,7 @@ def samples(second: int) -> Samples:
         1.7645e9 + second,
         usages={name: usage(second) for name in NAMES},
         progress={name: parse_progress(report(second)) for name in NAMES[:1]},
-        gpus={uuid: figures(second) for uuid in UUIDS},
+        gpus={uuid: figures(second, NAMES[number // 4]) for number, uuid in enumerate(UUIDS)},
     )
 
 
