@@ -116,6 +116,14 @@ def test_a_file_without_names_has_the_numbers_of_its_path(lua):
     assert (fields["message"], fields["uid"], fields["project"]) == ("[1, ", "7", None)
 
 
+def test_little_of_a_file_that_a_job_has_replaced_is_read(lua, tmp_path):
+    folder = tmp_path / "jobs/8/1"
+    folder.mkdir(parents=True)
+    (folder / "job.json").write_text(" " * (1 << 16) + '{"project": "demo"}')
+    fields = lua.globals().read_fields("text", f"{folder}/log/1.jsonl")
+    assert (fields["uid"], fields["project"]) == ("8", None)
+
+
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 
 

@@ -6,6 +6,7 @@
 
 local ESCAPES = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t" }
 local NAMES_MAX = 10000
+local FILE_BYTES_MAX = 65536 -- job.json is smaller, unless a program of the job has replaced it
 local REPLACEMENT = "\239\191\189" -- U+FFFD, for half of a pair of UTF-16
 
 local names_by_folder, names_count = {}, 0
@@ -75,7 +76,7 @@ local function read_names(folder)
   if not file then
     return {}
   end
-  local text, names = file:read("*a"), {}
+  local text, names = file:read(FILE_BYTES_MAX) or "", {}
   file:close()
   for _, name in ipairs({ "project", "job", "creator" }) do
     local quote = text:match('"' .. name .. '": ()"')
