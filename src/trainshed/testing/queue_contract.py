@@ -29,7 +29,7 @@ TERMINATED: Final = 128 + signal.SIGTERM
 
 
 class QueueContract:
-    """The tests for engines with a queue; each is skipped for engines that place nothing."""
+    """The tests for engines with a queue; other engines skip them."""
 
     @pytest.fixture
     def queue(self, world: QueueWorld, request: pytest.FixtureRequest) -> QueueWorld:

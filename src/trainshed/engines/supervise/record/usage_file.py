@@ -206,14 +206,12 @@ def read_newest_usage(folder: AttemptFolder, after_s: float = -math.inf) -> list
     read now.
     """
     lines = _read_end(folder.usage).split(b"\n")
-    has_after = any(_read_time(line) <= after_s for line in lines)
-    if len(lines) <= NEWEST_MAX and not has_after:
+    if len(lines) <= NEWEST_MAX and not _has_earlier(lines, after_s):
         lines = [*_read_last_pack(folder.packed_usage), *lines]
-        has_after = any(_read_time(line) <= after_s for line in lines)
-    lines = [line for line in lines if line and not _read_time(line) <= after_s]
-    newest = parse_lines(lines[-NEWEST_MAX - 1 :])
-    if not newest and not has_after:
-        newest = [line for line in read_usage(folder) if line.at > after_s]
+    later = [line for line in lines if line and not _read_time(line) <= after_s]
+    newest = parse_lines(later[-NEWEST_MAX - 1 :])  # the first of the lines may be cut off
+    if not newest and not _has_earlier(lines, after_s):
+        newest = [line for line in read_usage(folder, after_s) if line.at > after_s]
     return newest[-NEWEST_MAX:]
 
 
@@ -225,6 +223,11 @@ def read_newest_steps(folder: AttemptFolder) -> list[UsageLine]:
     lines = [*read_packed(folder.packed_usage), *_read_lines(folder.usage)]
     with_steps = parse_lines([line for line in lines if _STEP in line][-NEWEST_MAX:])
     return [line for line in with_steps if any(one.step for one in line.replicas.values())]
+
+
+def _has_earlier(lines: Iterable[bytes], after_s: float) -> bool:
+    """Return whether a line is not later than ``after_s``; then all later lines follow it."""
+    return any(_read_time(line) <= after_s for line in lines)
 
 
 def _read_time(data: bytes) -> float:
