@@ -290,6 +290,10 @@ class EngineContract(QueueContract):
         assert [line.at for line in lines] == sorted(line.at for line in lines)
         assert {name for line in lines for name in line.replicas} <= {"primary-0"}
         assert list(lines[-16:]) == list(engine.read_newest_usage(key))
+        assert not engine.read_newest_steps(key)
+        at = lines[-1].at if lines else time.time()
+        assert list(engine.read_usage(key, at, at)) == [line for line in lines if line.at == at]
+        assert not engine.read_newest_usage(key, at)
         eventually(lambda: engine.forget(key.uid), "its last processes have gone")
         assert not engine.read_usage(key)
 

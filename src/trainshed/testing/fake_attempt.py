@@ -17,6 +17,7 @@ from trainshed.model.attempt import (
 )
 from trainshed.model.exit_status import SIGNAL_BASE
 from trainshed.model.explanation import Explanation
+from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.reduction_report import ReductionReport
 from trainshed.model.resources import Seat
 from trainshed.model.step_times import StepTimes
@@ -221,3 +222,11 @@ def never_started(key: AttemptKey) -> Observation:
         exit_code=SIGNAL_BASE + _SIGTERM, replicas=(), message="stopped early", interrupted=True
     )
     return Observation(key=key, phase=Phase.ENDED, outcome=outcome)
+
+
+def name_seats(plan: LaunchPlan, seats: Sequence[Seat]) -> tuple[tuple[Seat, str], ...]:
+    """Return the seats in the order of the plan, each with the name of its replica."""
+    by_replica = {(seat.role, seat.index): seat for seat in seats}
+    return tuple(
+        (by_replica[replica.role, replica.index], replica.task_name) for replica in plan.replicas
+    )

@@ -38,7 +38,13 @@ from trainshed.model.resources import Claim, Node, Seat, SeatsOrClaim
 from trainshed.model.step_times import StepTimes
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.model.usage import UsageLine
-from trainshed.testing.fake_attempt import FakeAttempt, Script, lost_by, never_started
+from trainshed.testing.fake_attempt import (
+    FakeAttempt,
+    Script,
+    lost_by,
+    name_seats,
+    never_started,
+)
 
 __all__ = ["FakeEngine", "Script"]
 
@@ -194,7 +200,7 @@ class FakeEngine:
             if isinstance(place, Claim):
                 self._enqueue(key, script, plan)
             else:
-                self._start(FakeAttempt(key, script, _name_seats(plan, place), self._monotonic()))
+                self._start(FakeAttempt(key, script, name_seats(plan, place), self._monotonic()))
 
     def stop(self, key: AttemptKey, order: StopOrder) -> None:
         """Give an attempt notice; an attempt that has not started never starts."""
@@ -380,7 +386,7 @@ class FakeEngine:
         if seats is None:
             return False
         del self._world.queue[key]
-        replicas = _name_seats(queued.plan, seats)
+        replicas = name_seats(queued.plan, seats)
         self._start(FakeAttempt(key, queued.script, replicas, self._monotonic(), placed=seats))
         return True
 
@@ -442,11 +448,3 @@ class FakeEngine:
             del self._world.live[attempt.key.uid]
         for seat, _ in attempt.replicas:
             self._world.load[seat.node] -= 1
-
-
-def _name_seats(plan: LaunchPlan, seats: Sequence[Seat]) -> tuple[tuple[Seat, str], ...]:
-    """Return the seats in the order of the plan, each with the name of its replica."""
-    by_replica = {(seat.role, seat.index): seat for seat in seats}
-    return tuple(
-        (by_replica[replica.role, replica.index], replica.task_name) for replica in plan.replicas
-    )
