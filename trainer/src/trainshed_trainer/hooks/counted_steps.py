@@ -17,25 +17,25 @@ class CountedSteps:
 
     def __init__(self) -> None:
         """Decide with the first count."""
-        self._are_known: bool | None = None
+        self._has_numbers: bool | None = None
         self._last = 0
 
     def add(self, times: StepTimes, count: int, own: int) -> None:
         """Number the newest step; this process has made ``own`` of the ``count`` steps."""
-        if self._are_known is None:
+        if self._has_numbers is None:
             is_first = os.environ.get(contract.TRAINSHED_ATTEMPT, "1") == "1"
-            self._are_known = is_first or count > own
+            self._has_numbers = is_first or count > own
         if count < self._last:
             self.stop(times)
         self._last = count
-        if self._are_known:
+        if self._has_numbers:
             times.number(count, counted=True)
 
     def stop(self, times: StepTimes) -> None:
         """Drop the numbers, and count no more: another optimizer has another count."""
-        if self._are_known:
+        if self._has_numbers:
             times.forget_counts()
-        self._are_known = False
+        self._has_numbers = False
 
 
 #: The steps of this process.
