@@ -158,8 +158,7 @@ def test_the_gpus_of_nodes_stand_below_them_with_who_has_them_and_what_is_wrong(
     assert len(nodes.splitlines()) == 3
     _, _, first, second, problem = gpus.splitlines()
     assert "  ".join(first.split()) == (
-        "gpu1  0  H100  HELD  projects/p/jobs/a  6144/81920  50%  -  31  min  312  W  61  C  0  "
-        "sw  power  cap"
+        "gpu1  0  H100  HELD  p/a  6144/81920  50%  -  31  min  312  W  61  C  0  sw  power  cap"
     )
     assert second.split() == ["gpu1", "1", "H100", "FAULTY", "-/-", *["-"] * 7]
     assert problem == "gpu1 GPU 1 (GPU-2): Xid 79 (the GPU has fallen off the bus)"

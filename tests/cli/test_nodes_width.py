@@ -70,8 +70,25 @@ def test_nodes_of_several_engines_are_told_apart(nodes_of):
 
 def test_wide_has_all_columns_and_whole_names(nodes_of):
     table = nodes_of([node()], "--wide").out
-    for text in (NAME, "8 NVIDIA_H100_MEGA_80GB", "bubblewrap", "LEFTOVERS", "SW Power", JOB):
+    for text in (NAME, "8 NVIDIA_H100_MEGA_80GB", "bubblewrap", "LEFTOVERS", "SW Power"):
         assert text in table
+
+
+@pytest.mark.parametrize(
+    ("job", "wide"),
+    [
+        (
+            {"job": JOB, "jobName": "census", "user": "ada"},
+            "ada census demo-proj/123456789012345678",
+        ),
+        ({"job": "projects/p/jobs/tuned/trials/2"}, "p/tuned/trials/2"),
+        ({"job": None, "who": "process 5 (attempt 7/1)"}, "process 5 (attempt 7/1)"),
+    ],
+)
+def test_the_tables_name_the_user_and_the_job_of_a_gpu(nodes_of, job, wide):
+    nodes = [node("n1", devices=[{**gpu(0), **job}])]
+    assert wide in " ".join(nodes_of(nodes, "--wide").out.split())
+    assert ("ada: census" in nodes_of(nodes).out) == ("user" in job)
 
 
 def test_json_is_what_the_server_said(nodes_of):

@@ -102,14 +102,16 @@ def test_a_server_whose_engine_cannot_tell_shows_what_is_stored(store):
 
 
 def test_the_job_is_named_to_those_who_may_see_its_project(store):
-    job = place(store, add(store).uid)
+    job = place(store, add(store, creator="ada", display_name="census").uid)
     nodes = NodeService(store=store, gpus_now=lambda: now(AttemptKey(int(job.uid), 1)))
     (held,) = store.holding()
     mine = devices(nodes.listing(lambda project: project == held.project))
     foreign = devices(nodes.listing(lambda _: False))
     assert held.name
-    assert mine["GPU-1"].job == held.name
-    assert foreign["GPU-1"].job is None
+    gpu = mine["GPU-1"]
+    assert (gpu.job, gpu.job_name, gpu.user) == (held.name, "census", "ada")
+    gpu = foreign["GPU-1"]
+    assert (gpu.job, gpu.job_name, gpu.user) == (None, None, None)
 
 
 def test_metrics_have_what_is_measured_and_no_zero_for_what_is_not(store):

@@ -60,6 +60,8 @@ HOLDING: Select[Any] = (
         JOBS.c.location,
         JOBS.c.kind,
         JOBS.c.job_id,
+        JOBS.c.display_name,
+        JOBS.c.creator,
         JOBS.c.attempt,
         JOBS.c.demand,
         JOBS.c.held_ns,

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from trainshed.cli.jobs.job_names import id_of_row
 from trainshed.cli.terminal import shorten, table
 from trainshed.client.faults import Json
 
 _HEADERS: Final = (
-    "NODE", "GPU", "TYPE", "STATE", "HELD BY", "MEMORY MIB", "USE", "USE 1 MIN", "IDLE",
-    "POWER", "TEMP", "ECC", "THROTTLED",
+    "NODE", "GPU", "TYPE", "STATE", "USER", "JOB NAME", "HELD BY", "MEMORY MIB", "USE",
+    "USE 1 MIN", "IDLE", "POWER", "TEMP", "ECC", "THROTTLED",
 )  # fmt: skip
 _SHORT_HEADERS: Final = ("NODE", "GPU", "TYPE", "STATE", "HELD BY", "GB", "USE")
 _NODE_WIDTH: Final = 14
@@ -48,7 +49,8 @@ def short_type(kind: str) -> str:
 
 def _short_row(node: str, gpu: Json) -> tuple[Any, ...]:
     reading = gpu.get("reading") or {}
-    holder = str(gpu.get("job") or gpu.get("who") or "").rpartition("/")[2]
+    job = str(gpu.get("job") or gpu.get("who") or "").rpartition("/")[2]
+    holder = ": ".join(filter(None, (gpu.get("user"), gpu.get("jobName") or job)))
     return (
         shorten(node, _NODE_WIDTH), gpu["index"], shorten(short_type(gpu["type"]), _TYPE_WIDTH),
         gpu["state"], shorten(holder, _HELD_WIDTH),
@@ -60,13 +62,19 @@ def _row(node: str, gpu: Json) -> tuple[Any, ...]:
     reading = gpu.get("reading") or {}
     throttled = reading.get("throttled")
     return (
-        node, gpu["index"], gpu["type"], gpu["state"], gpu.get("job") or gpu.get("who") or "",
+        node, gpu["index"], gpu["type"], gpu["state"], gpu.get("user") or "",
+        gpu.get("jobName") or "", _short_name(gpu.get("job") or "") or gpu.get("who") or "",
         _memory(gpu, reading, _MIB), _percent(reading.get("use")),
         _percent(reading.get("useMinute")), _describe_idle(gpu.get("idleSeconds")),
         _figure(reading.get("powerWatts"), " W"), _figure(reading.get("temperatureCelsius"), " C"),
         _figure(reading.get("eccErrors"), ""),
         _UNMEASURED if throttled is None else ", ".join(throttled) or "no",
     )  # fmt: skip
+
+
+def _short_name(job: str) -> str:
+    """Return ``PROJECT/JOB`` for a resource name, as commands accept it."""
+    return f"{job.split('/')[1]}/{id_of_row({'name': job})}" if job else ""
 
 
 def _memory(gpu: Json, reading: Json, unit: int) -> str:

@@ -60,6 +60,10 @@ class GpuSummary(Answer):
     """The process that uses a FOREIGN GPU, which the server did not start."""
     job: str | None = None
     """The job that uses it; absent if the caller may not see the job."""
+    job_name: str | None = None
+    """The display name of that job."""
+    user: str | None = None
+    """The creator of that job; absent for calls without a token."""
     problem: str | None = None
     """Why the server places no replica on a FAULTY GPU, and what to do."""
     idle_s: float | None = None
@@ -73,20 +77,16 @@ class GpuSummary(Answer):
 
 
 def shown(
-    gpus: Iterable[NodeGpu], now: Mapping[str, GpuNow], jobs: Mapping[int, str]
+    gpus: Iterable[NodeGpu], now: Mapping[str, GpuNow], holding: Iterable[Holding]
 ) -> list[GpuSummary]:
-    """Return GPUs for the API; ``jobs`` are the names of jobs that the caller may see, by uid."""
+    """Return GPUs for the API; ``holding`` are the attempts that the caller may see."""
+    jobs = {int(held.uid): held for held in holding}
     return [_summarize(gpu, now.get(gpu.uuid), jobs) for gpu in gpus]
 
 
 def by_uuid(gpus_now: GpusNow | None) -> dict[str, GpuNow]:
     """Return the readings of the server's machine by UUID; empty if the engine reads no GPUs."""
     return {} if gpus_now is None else {status.gpu.uuid: status for status in gpus_now()}
-
-
-def names_of(holding: Iterable[Holding]) -> dict[int, str]:
-    """Return the names of jobs that hold seats, by uid."""
-    return {int(held.uid): held.name for held in holding}
 
 
 def count_held(holding: Iterable[Holding]) -> Mapping[tuple[str, str], int]:
@@ -109,15 +109,18 @@ def count_free(row: NodeRow, held: Mapping[tuple[str, str], int]) -> int:
     return max(0, sum(node.gpus.values()) - sum(node.gpus_held.values()) - jobs_hold)
 
 
-def _summarize(gpu: NodeGpu, now: GpuNow | None, jobs: Mapping[int, str]) -> GpuSummary:
+def _summarize(gpu: NodeGpu, now: GpuNow | None, jobs: Mapping[int, Holding]) -> GpuSummary:
     gpu = now.gpu if now else gpu
     attempt = now.attempt if now else None
+    held = jobs.get(attempt.uid) if attempt else None
     return answer_of(
         GpuSummary,
         gpu,
         pci_bus_id=gpu.pci_bus_id or None,
         who=gpu.who or None,
-        job=jobs.get(attempt.uid) if attempt else None,
+        job=held.name if held else None,
+        job_name=held.display_name or None if held else None,
+        user=held.creator or None if held else None,
         problem=gpu.problem or None,
         idle_s=None if now is None else _round(now.idle_s),
         recent_use=[_round(figures.use) for _, figures in now.recent]

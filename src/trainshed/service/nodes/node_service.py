@@ -104,7 +104,6 @@ class NodeService:
         holding = self.store.holding()
         held_gpus = node_gpus.count_held(holding)
         visible = [held for held in holding if sees(held.project)]
-        jobs = node_gpus.names_of(visible)
         several = self._are_several(rows)
         # of a cluster's node the server does not see the jobs of other users
         commands = [self._order_command(row) for row in rows]
@@ -113,7 +112,7 @@ class NodeService:
                 row,
                 several=several,
                 gpus_free=None if command else node_gpus.count_free(row, held_gpus),
-                devices=node_gpus.shown(row.node.devices, now, jobs),
+                devices=node_gpus.shown(row.node.devices, now, visible),
                 jobs=_jobs_on(row, visible),
                 order_command=command,
             )

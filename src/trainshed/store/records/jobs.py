@@ -152,6 +152,8 @@ class Holding:
     running_s_max: float | None
     name: str = ""
     """The resource name, for the explanations of other jobs."""
+    display_name: str = ""
+    creator: str = ""
     kind: JobKind = JobKind.CUSTOM_JOB
     engine: str = ""
     """The name of the engine; empty for the first engine."""
