@@ -19,6 +19,7 @@ from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobKind, JobRecord, NewJob
 from trainshed.store.records.steps import NewEvent, Step
 from trainshed.store.records.studies import NewTrial, StoredTrial, StudyStep, TrialReports
+from trainshed.store.records.usage import UsageRow
 from trainshed.store.tables import JOBS
 from trainshed.store.writer import Transaction
 
@@ -224,3 +225,26 @@ def ended(number: int) -> TrialRecord:
 def end(store: Store, uid: int, state: JobState = JobState.SUCCEEDED) -> None:
     """End a study whose trials have all ended."""
     advance(store, uid, state=state)
+
+
+#: The day of ``usage_row``, in days since 1970.
+USAGE_DAY = 20_778
+
+
+def usage_row(day: int = USAGE_DAY, **changes: Any) -> UsageRow:
+    """The time of the machines of one type on a day."""
+    values: dict[str, Any] = {
+        "attempt": 1,
+        "machine_type": "a2-highgpu-1g",
+        "gpus": 2,
+        "vcpus": 24.0,
+        "placed_ns": 1,
+        "end_ns": 2,
+        "seconds": {"productive": 60.0, "starting": 4.0},
+        "energy_j": 7.0,
+        "hour_price": 3.0,
+        "currency": "USD",
+        "price_source": "list",
+        "price_date": "2026-07-30",
+    }
+    return UsageRow(day=day, **{**values, **changes})

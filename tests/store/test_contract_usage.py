@@ -4,33 +4,17 @@ from typing import Any, Final
 
 import pytest
 
-from store.builders import PROJECT, HandClock, add, go, place, read
+from store.builders import PROJECT, USAGE_DAY, HandClock, add, go, place, read
+from store.builders import usage_row as row
+from trainshed.model.event_kinds import GOODPUT
 from trainshed.model.status import JobState
 from trainshed.store import codec
 from trainshed.store.opening import Store
 from trainshed.store.records.steps import NewEvent
-from trainshed.store.records.usage import JobUse, UsageRow
+from trainshed.store.records.usage import JobUse
 
-DAY = 20_778
+DAY = USAGE_DAY
 ALL: Final[dict[str, Any]] = {"since_day": DAY - 30, "until_day": DAY + 30, "projects": None}
-
-
-def row(day: int = DAY, **changes: Any) -> UsageRow:
-    values: dict[str, Any] = {
-        "attempt": 1,
-        "machine_type": "a2-highgpu-1g",
-        "gpus": 2,
-        "vcpus": 24.0,
-        "placed_ns": 1,
-        "end_ns": 2,
-        "seconds": {"productive": 60.0, "starting": 4.0},
-        "energy_j": 7.0,
-        "hour_price": 3.0,
-        "currency": "USD",
-        "price_source": "list",
-        "price_date": "2026-07-30",
-    }
-    return UsageRow(day=day, **{**values, **changes})
 
 
 def ran(store: Store, **fields: Any) -> int:
@@ -93,7 +77,7 @@ class TestUsage:
             assert (job.spec, job.demand) == (store.expanded(uid), store.demand(uid))
             assert job.events == store.events(uid)
             assert job.find_primary(1) == "primary-0"
-        event = NewEvent(kind="GOODPUT", message="...")
+        event = NewEvent(kind=GOODPUT, message="...")
         store.forget([uids[2]])
         store.write_uses([JobUse(jobs[uid].record, [row()], event) for uid in uids], 7)
         for uid in uids:
@@ -102,6 +86,15 @@ class TestUsage:
         assert kinds == ["GOODPUT", "GOODPUT"]
         assert not store.events(uids[2]), "a job that was deleted gets no event"
         assert store.using_jobs([]) == {}
+
+    def test_rows_that_were_computed_before_the_end_do_not_replace_those_of_the_end(
+        self, store: Store
+    ) -> None:
+        uid = ran(store)
+        event = NewEvent(kind=GOODPUT, message="...")
+        store.write_usage(read(store, uid), [row()], event=event)
+        store.write_usage(read(store, uid), [row(end_ns=None, seconds={"unknown": 1.0})], 7)
+        assert store.usage_rows(uid) == [row()]
 
     def test_rows_outlive_their_job(self, store: Store, clock: HandClock) -> None:
         uid = ran(store)

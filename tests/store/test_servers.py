@@ -4,8 +4,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from store.builders import LEASE_S, PROJECT, HandClock, add, new_job, place, read
+from store.builders import (
+    LEASE_S,
+    PROJECT,
+    USAGE_DAY,
+    HandClock,
+    add,
+    new_job,
+    place,
+    read,
+    usage_row,
+)
 from trainshed.lifecycle.events import Command
+from trainshed.model.event_kinds import GOODPUT
 from trainshed.model.resources import Seat
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
@@ -159,3 +170,20 @@ def test_a_store_goes_on_when_its_connections_were_cut(servers):
         )
     assert read(servers[0], uid).uid == uid
     assert add(servers[0]).uid > uid
+
+
+def test_of_servers_that_store_the_use_of_a_job_at_once_one_adds_the_event(servers):
+    uid = add(servers[0]).uid
+    job = read(servers[0], uid)
+    before = [usage_row(day, end_ns=None) for day in range(USAGE_DAY, USAGE_DAY + 5)]
+    event = NewEvent(kind=GOODPUT, message="...")
+
+    def store_live(store):
+        store.write_usage(job, before)
+
+    def store_end(store):
+        store.write_usage(job, [usage_row()], event=event)
+
+    assert at_once(servers, store_live, store_end) == [None] * 16
+    assert servers[0].usage_rows(uid) == [usage_row()]
+    assert len(servers[0].events_of_kind(uid, GOODPUT, limit=9)) == 1

@@ -48,6 +48,12 @@ ADD_EVENTS = (
     .values(last_stamp_ns=next_stamp(literal(1)))
     .returning(JOBS.c.uid, JOBS.c.attempt, JOBS.c.last_stamp_ns)
 )
+_LOCK_JOBS = (
+    select(JOBS.c.uid)
+    .where(JOBS.c.uid.in_(select(_OF_JOBS.c.uid)))
+    .order_by(JOBS.c.uid)
+    .with_for_update(of=JOBS)
+)
 HAVING_EVENT = select(EVENTS.c.uid).where(
     EVENTS.c.uid.in_(select(_OF_JOBS.c.uid)), EVENTS.c.kind == bindparam("of_kind")
 )
@@ -141,24 +147,30 @@ def add_event(tx: Transaction, uid: int, event: NewEvent) -> None:
     add_rows(tx, EVENTS, event_rows(uid, row.attempt, row.last_stamp_ns, [event]))
 
 
-def add_events_once(tx: Transaction, kind: str, events: Mapping[int, NewEvent]) -> Collection[int]:
-    """Add an event of one kind to each of some jobs, by uid, in the transaction of a larger write.
+def lock_jobs_having(tx: Transaction, kind: str, uids: Collection[int]) -> Collection[int]:
+    """Lock some jobs until the commit, and return those that have an event of one kind.
 
-    Jobs that were deleted get none.  Return the jobs that had an event of this kind already, which
-    get no other: of two servers that write at a time, one waits for the other.
+    Two statements: that which waits for the other server does not see the event that it added.
+    SQLite has one writer at a time.
+    """
+    wanted = json.dumps([[uid] for uid in uids])
+    if tx.connection.dialect.name == "postgresql":
+        tx.connection.execute(_LOCK_JOBS, {"wanted": wanted}).close()
+    having = tx.connection.execute(HAVING_EVENT, {"wanted": wanted, "of_kind": kind})
+    return {*having.scalars()}
+
+
+def add_events(tx: Transaction, events: Mapping[int, NewEvent]) -> None:
+    """Add an event to each of some jobs, by uid, in the transaction of a larger write.
+
+    Jobs that were deleted get none.
     """
     if not events:
-        return ()
+        return
     wanted = json.dumps([[uid] for uid in events])
     jobs = tx.connection.execute(ADD_EVENTS, {"wanted": wanted, "now_ns": tx.now_ns}).all()
-    having = {*tx.connection.execute(HAVING_EVENT, {"wanted": wanted, "of_kind": kind}).scalars()}
-    rows = [
-        event_rows(job.uid, job.attempt, job.last_stamp_ns, [events[job.uid]])
-        for job in jobs
-        if job.uid not in having
-    ]
+    rows = [event_rows(job.uid, job.attempt, job.last_stamp_ns, [events[job.uid]]) for job in jobs]
     add_rows(tx, EVENTS, list(chain.from_iterable(rows)))
-    return having
 
 
 class Story:

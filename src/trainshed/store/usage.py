@@ -42,7 +42,7 @@ from trainshed.store.records.usage import (
     UsingReplica,
 )
 from trainshed.store.rows import JOB, decode_demand, job_record
-from trainshed.store.story import add_events_once, stored_event
+from trainshed.store.story import add_events, lock_jobs_having, stored_event
 from trainshed.store.tables import (
     ATTEMPT_USAGE,
     ATTEMPTS,
@@ -204,21 +204,15 @@ class StoredUsage:
     def write_uses(self, uses: Sequence[JobUse], mark: int | None = None) -> None:
         """Replace all rows of some jobs, add their events, and note that jobs were read.
 
-        Leaves out a job that is to get an event and has it: its rows were written with the event.
+        Leaves out jobs that have the event of their goodput: their rows were written with it, and
+        others were computed before the end, or by another server.
         ``mark`` is that of the last job that was read.
         """
-        events = {int(use.job.uid): use.event for use in uses if use.event is not None}
 
         def put(tx: Transaction) -> None:
             if uses:
-                written = add_events_once(tx, GOODPUT, events)
-                rest = [use for use in uses if use.job.uid not in written]
-                for drop in (DROP, DROP_MACHINES):
-                    tx.connection.execute(drop, {"wanted": _listed(use.job.uid for use in rest)})
-                values = [_values(use.job, row, tx.now_ns) for use in rest for row in use.rows]
-                add_rows(tx, ATTEMPT_USAGE, values)
-                machines = [machine_values(use.job, row) for use in rest for row in use.machines]
-                add_rows(tx, MACHINE_USAGE, machines)
+                settled = lock_jobs_having(tx, GOODPUT, [use.job.uid for use in uses])
+                _replace_rows(tx, [use for use in uses if use.job.uid not in settled])
             if mark is not None:
                 tx.connection.execute(_SET_MARK, {"name": USAGE_MARK, "value": mark})
 
@@ -376,6 +370,17 @@ def _using_job(
         events=events,
         replicas=replicas,
     )
+
+
+def _replace_rows(tx: Transaction, uses: Sequence[JobUse]) -> None:
+    """Replace all rows of some jobs, and add their events."""
+    add_events(tx, {use.job.uid: use.event for use in uses if use.event is not None})
+    for drop in (DROP, DROP_MACHINES):
+        tx.connection.execute(drop, {"wanted": _listed(use.job.uid for use in uses)})
+    values = [_values(use.job, row, tx.now_ns) for use in uses for row in use.rows]
+    add_rows(tx, ATTEMPT_USAGE, values)
+    machines = [machine_values(use.job, row) for use in uses for row in use.machines]
+    add_rows(tx, MACHINE_USAGE, machines)
 
 
 def _move_look(tx: Transaction, before_ns: int | None, until_ns: int) -> bool:
