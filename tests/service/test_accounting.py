@@ -19,7 +19,7 @@ from trainshed.model.resources import Demand, FleetPolicy, GroupDemand, JobDeman
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.model.step_times import StepTimes
-from trainshed.model.usage import GpuUsage, Spread, UsageLine
+from trainshed.model.usage import GpuUsage, Spread, UsageLine, encode_lines, parse_lines
 from trainshed.planning.attempt_steps import steps_made
 from trainshed.planning.goodput import gpu_seconds, job_goodput
 from trainshed.planning.prices import OwnPrices
@@ -122,6 +122,19 @@ def test_an_ended_job_has_a_row_for_each_machine_type(world):
     assert row.cost["amount"] == pytest.approx((3.6 + 2 * 1.8) * 660 / 3600)
     assert (row.cost["currency"], row.cost["source"]) == ("USD", "own.toml")
     assert row.cost["parts"].keys() == {"starting", "unknown"}
+
+
+@pytest.mark.parametrize("names", [("",), ("GPU-\0", "GPU-\ufffd")])
+def test_names_of_gpus_that_a_program_wrote_stop_no_accounting(world, names):
+    uid = world.job(groups=(GPUS,))
+    world.run(uid)
+    usage = GpuUsage(use=Spread(0, 0, 0))
+    line = UsageLine(world.store.now().timestamp(), 60.0, {}, dict.fromkeys(names, usage))
+    world.engine.usage[AttemptKey(uid, 1)] += parse_lines(encode_lines(line))
+    world.go(uid, JobState.SUCCEEDED, kinds.SUCCEEDED)
+    world.account()
+    [row] = world.store.usage_rows(uid)
+    assert sum(row.seconds.values()) == 120.0
 
 
 @pytest.mark.parametrize("by", ["project", "user", "type", "day", "job", "gpu", "node"])

@@ -149,7 +149,7 @@ def parse_line(data: bytes) -> UsageLine | None:
                 for name, usage in document.get("replicas", {}).items()
             },
             {
-                _check_name(uuid): _parse_gpu(usage)
+                _check_uuid(uuid): _parse_gpu(usage)
                 for uuid, usage in document.get("gpus", {}).items()
             },
         )
@@ -227,6 +227,13 @@ def _check_name(name: str) -> str:
     if not isinstance(name, str) or len(name) > NAME_LENGTH_MAX:
         raise ValueError(f"a name must have at most {NAME_LENGTH_MAX} characters")
     return name
+
+
+def _check_uuid(uuid: str) -> str:
+    """Check a key of the database: two of them must not be stored as the same text."""
+    if not _check_name(uuid) or not uuid.isprintable():
+        raise ValueError("the UUID of a GPU must be printable and not empty")
+    return uuid
 
 
 class ReportedProgress(NamedTuple):
