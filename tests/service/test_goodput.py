@@ -408,6 +408,22 @@ def test_of_two_servers_that_compute_the_figures_of_a_job_one_stores_them(store,
     assert not accounts.settle(record.uid)
 
 
+def test_an_answer_agrees_with_the_event_that_another_server_adds_meanwhile(
+    store, reader, monkeypatch
+):
+    record = ended(store)
+    settle = JobAccounts.settle
+
+    def settle_late(accounts, uid):
+        dear = OwnPrices(source="own", currency="EUR", per_hour={"n1-standard-8": 1e6})
+        assert settle(replace(accounts, prices=PriceSource(lambda: dear)), uid)
+        return settle(accounts, uid)
+
+    monkeypatch.setattr(JobAccounts, "settle", settle_late)
+    answer = reader.goodput(PROJECT, record.job.job_id)
+    assert answer.message == the_event(store, record).message
+
+
 def test_an_answer_does_not_wait_for_a_database_that_cannot_write(
     store, reader, caplog, monkeypatch
 ):

@@ -75,7 +75,8 @@ class JobAccounts:
         that does not exist.
         """
         facts = self._read_facts(uid)
-        if facts.end is None and self._is_new(facts.job.record) and self.settle(uid):
+        if facts.end is None and self._is_new(facts.job.record):
+            self.settle(uid)  # or another server has, since the facts were read
             facts = self._read_facts(uid)
         times = self._compute_times(facts, self._list_attempts(facts))
         rows = self._stored_rows(facts, times) or self._compute_rows(facts.job, times).rows
