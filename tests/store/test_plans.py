@@ -13,6 +13,7 @@ from trainshed.model.status import FINAL, JobState
 from trainshed.store import (
     job_rows,
     jobs,
+    machine_usage,
     marks,
     models,
     open_job_counts,
@@ -117,6 +118,7 @@ HOT = {
     "jobs that use machines": usage.JOBS_IN_USE,
     "their replicas": usage.REPLICAS_IN_USE,
     "drop usage": usage.DROP,
+    "drop usage of machines": machine_usage.DROP_MACHINES,
     "events of several jobs": story.ADD_EVENTS,
     "jobs with an event of a kind": story.HAVING_EVENT,
     "time of attempts": usage.ATTEMPT_USES,
@@ -164,6 +166,21 @@ def plan_of(connection, statement):
 )
 def test_jobs_that_are_not_over_are_found_without_the_history(connection, name):
     assert "USING INDEX jobs_open " in plan_of(connection, HOT[name])[0]
+
+
+@pytest.mark.parametrize("by", usage.KEYS)
+def test_usage_of_a_year_is_read_in_the_order_of_its_table(connection, by):
+    """An index would name the rows in another order, one page for each."""
+    for query in (usage.sums_by, usage.jobs_by):
+        scan, *_ = plan_of(connection, query(by, None, 365))
+        assert scan.partition(" USING COVERING INDEX ")[0] == "SCAN attempt_usage"
+
+
+@pytest.mark.parametrize("by", usage.KEYS)
+def test_usage_of_a_day_is_read_by_the_index_of_days(connection, by):
+    for query in (usage.sums_by, usage.jobs_by):
+        [search] = [d for d in plan_of(connection, query(by, None, 1)) if "TEMP" not in d]
+        assert search.startswith("SEARCH attempt_usage USING INDEX attempt_usage_by_day")
 
 
 def test_open_studies_are_read_without_the_jobs_in_the_queue(connection):

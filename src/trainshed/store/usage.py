@@ -14,6 +14,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    Select,
     bindparam,
     delete,
     func,
@@ -54,7 +55,7 @@ from trainshed.store.tables import (
     SPECS,
 )
 from trainshed.store.upsert import insert
-from trainshed.store.usage_days import bounds_of_days, within_days
+from trainshed.store.usage_days import bounds_of_days, within_days, without_index
 from trainshed.store.writer import Transaction
 
 #: The mark of the last job whose time was stored after its seats changed.
@@ -138,6 +139,21 @@ _STATES: Final = (
 _HELD: Final = sum(_SECONDS[1:], _SECONDS[0])
 #: Each machine type has rows with the same held seconds.
 _TYPES: Final = func.count(ATTEMPT_USAGE.c.machine_type.distinct())
+
+
+def sums_by(by: str, projects: Collection[str] | None, days: int) -> Select[Any]:
+    """Return the query of sums by one of ``KEYS`` in so many days."""
+    key = without_index(KEYS[by], projects, days)
+    no_user = literal("").label("user")
+    query = select(key.label("key"), no_user, *_SHAPE, *_SUMS).group_by(key, *_SHAPE)
+    return within_days(query, ATTEMPT_USAGE, projects, days)
+
+
+def jobs_by(by: str, projects: Collection[str] | None, days: int) -> Select[Any]:
+    """Return the query of the number of jobs by one of ``KEYS`` in so many days."""
+    key = without_index(KEYS[by], projects, days)
+    query = select(key, func.count(ATTEMPT_USAGE.c.uid.distinct())).group_by(key)
+    return within_days(query, ATTEMPT_USAGE, projects, days)
 
 
 def _mean_of_gpus(use: str) -> ColumnElement[Any]:
@@ -242,13 +258,8 @@ class StoredUsage:
 
         ``projects`` are those that the caller may see; None: all.
         """
-        key = KEYS[by].label("key")
-        no_user = literal("").label("user")
-        query = select(key, no_user, *_SHAPE, *_SUMS).group_by(KEYS[by], *_SHAPE)
-        rows = self._db.rows(
-            within_days(query, ATTEMPT_USAGE, projects, until_day - since_day),
-            **bounds_of_days(since_day, until_day, projects),
-        )
+        query = sums_by(by, projects, until_day - since_day)
+        rows = self._db.rows(query, **bounds_of_days(since_day, until_day, projects))
         return [_usage_sum(row) for row in rows]
 
     def usage_of_jobs(
@@ -273,11 +284,8 @@ class StoredUsage:
         self, by: str, *, since_day: int, until_day: int, projects: Collection[str] | None
     ) -> Mapping[str | int, int]:
         """Return the number of jobs by the same keys."""
-        query = select(KEYS[by], func.count(ATTEMPT_USAGE.c.uid.distinct())).group_by(KEYS[by])
-        rows = self._db.rows(
-            within_days(query, ATTEMPT_USAGE, projects, until_day - since_day),
-            **bounds_of_days(since_day, until_day, projects),
-        )
+        query = jobs_by(by, projects, until_day - since_day)
+        rows = self._db.rows(query, **bounds_of_days(since_day, until_day, projects))
         return {row[0]: row[1] for row in rows}
 
     def usage_job_count(

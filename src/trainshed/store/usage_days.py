@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, Table, Text, bindparam, select
+from sqlalchemy import ColumnElement, Select, Table, Text, bindparam, literal_column, select
 
 from trainshed.store import codec
 from trainshed.store.bulk import given
@@ -12,19 +12,31 @@ from trainshed.store.bulk import given
 _VISIBLE: Final = given("visible", project=Text)
 #: Of more days, most rows are read, which is faster in the order of the table.
 _INDEXED_DAYS_MAX: Final = 60
+#: What leaves a value as it is, so that no index has the result.
+_NOTHING: Final = {int: literal_column("0"), str: literal_column("''", Text)}
 
 
 def within_days(
     query: Select[Any], table: Table, projects: Collection[str] | None, days: int
 ) -> Select[Any]:
     """Limit a query of ``table`` to the days of ``bounds_of_days``, which are so many."""
-    day: ColumnElement[int] = table.c.day
-    if days > _INDEXED_DAYS_MAX and projects is None:
-        day = day + 0  # no index: it would read the rows in the order of days, one page for each
+    day: ColumnElement[int] = without_index(table.c.day, projects, days)
     query = query.where(day >= bindparam("since_day"), day < bindparam("until_day"))
     if projects is None:
         return query
     return query.where(table.c.project.in_(select(_VISIBLE.c.project)))
+
+
+def without_index(
+    column: ColumnElement[Any], projects: Collection[str] | None, days: int
+) -> ColumnElement[Any]:
+    """Return the value of a column, without its indexes where a query reads most rows.
+
+    An index would give the rows in another order than the table, so a page is read for each.
+    """
+    if days > _INDEXED_DAYS_MAX and projects is None:
+        return column + _NOTHING[column.type.python_type]
+    return column
 
 
 def bounds_of_days(
