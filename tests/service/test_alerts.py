@@ -116,12 +116,18 @@ def test_an_idle_gpu_names_its_job_to_callers_who_may_see_it(store):
     alerts = make_alerts(store, idle_uid=uid)
 
     assert list_kinds(alerts) == [AlertKind.GPU_HELD_IDLE]
+    (message,) = [row.message for row in alerts.listing(lambda _: True).alerts if row.job]
+    assert "ask ada, or" in message
     assert list_kinds(alerts, lambda project: project == "another") == []
 
 
-def test_the_message_of_an_idle_gpu_has_the_command_that_cancels_its_job():
-    held = HeldGpu(node="n", gpu=0, project="p", job="projects/p/jobs/j", idle_s=1800.0)
+@pytest.mark.parametrize(("user", "words"), [("ada", "ask ada, or"), ("", "ask its owner, or")])
+def test_the_message_of_an_idle_gpu_names_the_user_and_the_command_that_cancels_the_job(
+    user, words
+):
+    held = HeldGpu(node="n", gpu=0, project="p", job="projects/p/jobs/j", user=user, idle_s=1800.0)
     (alert,) = list_alerts(AlertFacts(now_s=NOW_S, held_gpus=[held]))
+    assert words in alert.message
     assert "(trainshed jobs cancel projects/p/jobs/j)" in alert.message
 
 

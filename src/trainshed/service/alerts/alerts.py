@@ -181,6 +181,7 @@ class Alerts:
                         gpu=gpu.index,
                         project=held.project,
                         job=held.name,
+                        user=held.creator,
                         idle_s=status.idle_s,
                     )
 

@@ -50,6 +50,8 @@ class HeldGpu:
     gpu: int
     project: str
     job: str
+    user: str = ""
+    """The creator of the job; empty for calls without a token."""
     idle_s: float
 
 
@@ -161,11 +163,12 @@ def _list_idle_gpus(facts: AlertFacts) -> Iterator[Alert]:
     for held in facts.held_gpus:
         if held.idle_s >= IDLE_S:
             gpu = f"GPU {held.gpu} of {held.node}"
+            user = held.user or "its owner"
             yield Alert(
                 kind=AlertKind.GPU_HELD_IDLE,
                 subject=gpu,
                 message=f"{held.job} holds {gpu} and has run nothing on it for "
-                f"{format_duration(held.idle_s)}: ask its owner, or cancel it (trainshed jobs "
+                f"{format_duration(held.idle_s)}: ask {user}, or cancel it (trainshed jobs "
                 f"cancel {held.job})",
                 since_s=facts.now_s - held.idle_s,
                 node=held.node,
