@@ -76,6 +76,21 @@ def test_a_large_study_has_a_sentence_for_each_chart(opened):
 
 
 @pytest.mark.full
+def test_the_goodput_of_a_large_study_is_read_on_a_click(opened):
+    page = opened("large")
+    refusal = {"error": {"code": 429, "message": "too many calls", "status": "RESOURCE_EXHAUSTED"}}
+    page.route("**/goodput", lambda route: route.fulfill(status=429, json=refusal))
+    page.get_by_role("button", name="Goodput and cost of the trials").click()
+    expect(page.get_by_role("alert")).to_contain_text("Too many calls")
+    page.unroute("**/goodput")
+    page.get_by_role("button", name="Try again").click()
+    expect(figure(page, "Goodput")).to_contain_text("Goodput is not known")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.get_by_text("Reading…")).to_have_count(0)
+    expect(rows(page).get_by_role("button", name="goodput")).to_have_count(1)
+
+
+@pytest.mark.full
 def test_each_chart_is_a_table_too(opened):
     page = opened("large")
     for title in ("History", "Importances", "Parallel coordinates", "Curves", "Scatter"):

@@ -133,6 +133,8 @@ export type GpuSummary = {
   state: GpuState;
   who?: string | null;
   job?: string | null;
+  jobName?: string | null;
+  user?: string | null;
   problem?: string | null;
   idleSeconds?: number | null;
   recentUse?: Array<number | null> | null;

@@ -13,6 +13,7 @@ import type { TabProps } from "./tab";
 const UsageCharts = lazy(() => import("./usage_charts"));
 
 const REFRESH_MS = 15000;
+
 export default function Usage({ store, summary }: TabProps) {
   const path = jobResource(store.project, store.job);
   const usage = useRefreshed(`usage ${summary.uid}`, isEnded(summary) ? 0 : REFRESH_MS, (signal) =>

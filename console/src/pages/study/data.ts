@@ -161,13 +161,12 @@ export interface StudyGoodput {
   trials: ReadonlyMap<number, TrialGoodput>;
 }
 
-/** Read the goodput of a study, again every minute until it has ended; null before `isDue` and without an answer. */
-export function useGoodput(name: StudyName, state: string, isDue: boolean): StudyGoodput | null {
+/** Read the goodput of a study, again every minute until it has ended; its value is null before `isDue` and without an answer. */
+export function useGoodput(name: StudyName, state: string, isDue: boolean): Resource<StudyGoodput | null> {
   const everyMs = isDue && !isEnded({ state }) ? GOODPUT_MS : 0;
-  const goodput = useRefreshed(`goodput ${pathOf(name)} ${state} ${isDue}`, everyMs, async (signal): Promise<StudyGoodput | null> => {
+  return useRefreshed(`goodput ${pathOf(name)} ${state} ${isDue}`, everyMs, async (signal): Promise<StudyGoodput | null> => {
     if (!isDue) return null;
     const study = await callApi<JobGoodput>("GET", `${pathOf(name)}/goodput`, { signal });
     return { study, trials: new Map(study.trials.map((trial) => [trial.trial, trial])) };
   });
-  return goodput.value.value;
 }

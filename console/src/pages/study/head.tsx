@@ -45,11 +45,10 @@ export function Head({ study, trials, name }: { study: StudyDescription; trials:
 /** The goodput and the cost of all trials, and where their time went. */
 export function StudyTime({ goodput, name }: { goodput: JobGoodput; name: StudyName }) {
   const shares = sharesOf(usesOf(goodput, goodput.seconds));
-  if (shares.length === 0) return null;
   return (
     <section aria-label="Goodput">
       <p>{sentence(goodput.message)} <a href={`${jobPath(name.project, name.job)}?tab=goodput`}>Where the time went</a></p>
-      <TimeBar shares={shares} label="Time with machines" />
+      {shares.length > 0 && <TimeBar shares={shares} label="Time with machines" />}
     </section>
   );
 }

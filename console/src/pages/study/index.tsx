@@ -34,15 +34,17 @@ export default function StudyPage({ route }: { route: Route }) {
   const isWanted = useSignal(false);
   const isLarge = data.trials.value.length > GOODPUT_TRIALS_MAX;
   const goodput = useGoodput(name, study?.state ?? "", study !== null && !data.loading.value && (isWanted.value || !isLarge));
+  const answer = goodput.value.value;
   const error = data.study.error.value ?? data.error.value;
   return (
     <main id="main" tabIndex={-1} class="study">
       {error && <ErrorNotice error={error} retry={data.study.reload} />}
       {!study && !error && <p class="loading" role="status">Loading…</p>}
       {study && <Head study={study} trials={data.trials.value} name={name} />}
-      {goodput && <StudyTime goodput={goodput.study} name={name} />}
-      {!goodput && isLarge && <p><button type="button" disabled={isWanted.value} onClick={() => (isWanted.value = true)}>{isWanted.value ? "Reading…" : "Goodput and cost of the trials"}</button></p>}
-      {view && <Charts view={view} name={name} data={data} goodput={goodput} query={query} />}
+      {goodput.error.value && <ErrorNotice error={goodput.error.value} retry={goodput.reload} />}
+      {answer && data.trials.value.length > 0 && <StudyTime goodput={answer.study} name={name} />}
+      {!answer && !goodput.error.value && isLarge && <p><button type="button" disabled={isWanted.value} onClick={() => (isWanted.value = true)}>{isWanted.value ? "Reading…" : "Goodput and cost of the trials"}</button></p>}
+      {view && <Charts view={view} name={name} data={data} goodput={answer} query={query} />}
     </main>
   );
 }

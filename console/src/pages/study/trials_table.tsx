@@ -53,12 +53,12 @@ function columnsOf(view: StudyView, name: StudyName, goodput: StudyGoodput | nul
 
 /** Return the columns of goodput and cost; the oldest of more than 1,000 trials have neither. */
 function timeColumns({ trials }: StudyGoodput): TrialColumn[] {
-  const of = ({ number }: TrialSummary): TrialGoodput | undefined => trials.get(number);
-  const costOf = (trial: TrialSummary): JobCost | null => readCost(of(trial)?.cost);
+  const goodputOf = ({ number }: TrialSummary): TrialGoodput | undefined => trials.get(number);
+  const costOf = (trial: TrialSummary): JobCost | null => readCost(goodputOf(trial)?.cost);
   return [
     {
-      ...valueColumn("goodput", "goodput", (trial) => of(trial)?.goodput ?? of(trial)?.at_most ?? null), width: "6rem",
-      cell: (trial) => formatGoodput(of(trial) ?? { goodput: null, at_most: null }).replace("at most", "≤"),
+      ...valueColumn("goodput", "goodput", (trial) => goodputOf(trial)?.goodput ?? goodputOf(trial)?.at_most ?? null), width: "6rem",
+      cell: (trial) => formatGoodput(goodputOf(trial) ?? { goodput: null, at_most: null }).replace("at most", "≤"),
     },
     { ...valueColumn("cost", "cost", (trial) => costOf(trial)?.amount ?? null), width: "6.5rem", cell: (trial) => formatShortCost(costOf(trial)) },
   ];
