@@ -62,7 +62,7 @@ def read(fleet):
     for gpu, use, idle_s in ((gpus[0], 0.93, 0.0), (gpus[1], 0.0, 2520.0)):
         reading = {"at": fleet["nodes"][0]["seen"], "use": use, "usedBytes": 12e9}
         more = {"state": "HELD", "job": JOB, "idleSeconds": idle_s, "recentUse": [use, None, use]}
-        gpu.update(more | {"reading": reading | {"powerWatts": 280.4}})
+        gpu.update(more | {"user": "ada", "reading": reading | {"powerWatts": 280.4}})
     return fleet
 
 
@@ -81,3 +81,4 @@ def test_nodes_with_a_gpu_that_is_held_and_idle_are_found(simulated, visit):
     take_picture(page, "nodes-idle")
     gpus.nth(1).click()
     expect(page.get_by_role("dialog")).to_contain_text("Not used by its job for")
+    expect(page.get_by_role("dialog")).to_contain_text("Held byada")

@@ -4,6 +4,7 @@ import { Fragment } from "preact";
 
 import { GPU_MEANINGS, GPU_SIGNS } from "../../core/fleet";
 import { formatBytes, formatDuration } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import { formatEnergy } from "../../core/observed";
 import type { GpuReading, GpuSummary } from "../../net/types";
 import { CopyButton } from "../../ui/copy";
@@ -25,6 +26,7 @@ export function GpuDialog({ node, gpu, onClose }: GpuProps) {
         {gpu.problem && <><dt>Problem</dt><dd>{gpu.problem}</dd></>}
         {gpu.who && <><dt>Used by</dt><dd>{gpu.who}</dd></>}
         {gpu.job && <><dt>Job</dt><dd><JobLink name={gpu.job} /></dd></>}
+        {gpu.user && <><dt>Held by</dt><dd>{showHidden(gpu.user)}</dd></>}
         <dt>Model</dt><dd>{gpu.name} ({gpu.type})</dd>
         {typeof gpu.memoryBytes === "number" && <><dt>Memory</dt><dd>{formatBytes(gpu.memoryBytes)}</dd></>}
         <dt>UUID</dt><dd><code>{gpu.uuid}</code> <CopyButton text={gpu.uuid} what="UUID" /></dd>

@@ -4,6 +4,7 @@ import { useSignal } from "@preact/signals";
 
 import { countHeldAsFree, describeGpuCounts, describeNotice, describeReading, GPU_MEANINGS, GPU_SIGNS, gpuNote, isHeldIdle, isInstance, POLICY_MEANINGS, sparkPath } from "../../core/fleet";
 import { formatBytes, formatPlural, shortAccelerator } from "../../core/format";
+import { showHidden } from "../../core/hidden";
 import { displayNameOf } from "../../net/job_names";
 import type { GpuSummary, NodeSummary } from "../../net/types";
 import { JobLink } from "../../ui/job_link";
@@ -95,7 +96,7 @@ function GpuTile({ gpu, onOpen }: { gpu: GpuSummary; onOpen: () => void }) {
   const figures = describeReading(gpu.reading);
   const recent = sparkPath(gpu.recentUse ?? [], 100, 14);
   return (
-    <button type="button" class={`gpu g-${gpu.state.toLowerCase()}${isHeldIdle(gpu) ? " idle" : ""}`} onClick={onOpen} title={`${gpu.name}${memory}${recent ? "\nThe line is its use in the last ten minutes." : ""}\n${gpu.problem ?? gpu.who ?? ""}`.trim()}>
+    <button type="button" class={`gpu g-${gpu.state.toLowerCase()}${isHeldIdle(gpu) ? " idle" : ""}`} onClick={onOpen} title={`${gpu.name}${memory}${recent ? "\nThe line is its use in the last ten minutes." : ""}\n${gpu.problem ?? gpu.who ?? (gpu.user ? `held by ${showHidden(gpu.user)}` : "")}`.trim()}>
       <span class="gpu-head"><b>{gpu.index}</b> <span class="gpu-sign" aria-hidden="true">{GPU_SIGNS[gpu.state]}</span> {gpu.state}</span>
       <span class="gpu-note">{gpuNote(gpu, displayNameOf) || shortAccelerator(gpu.type)}{isInstance(gpu) ? " · MIG" : ""}</span>
       {figures && <span class="gpu-note num">{figures}</span>}
