@@ -224,15 +224,16 @@ def _check(number: Any, number_min: float = 0.0) -> float:
 
 
 def _check_name(name: str) -> str:
-    if not isinstance(name, str) or len(name) > NAME_LENGTH_MAX:
-        raise ValueError(f"a name must have at most {NAME_LENGTH_MAX} characters")
+    """Check a name, which commands print, and which must have an encoding in UTF-8."""
+    if not isinstance(name, str) or len(name) > NAME_LENGTH_MAX or not name.isprintable():
+        raise ValueError(f"a name must have at most {NAME_LENGTH_MAX} characters, all printable")
     return name
 
 
 def _check_uuid(uuid: str) -> str:
     """Check a key of the database: two of them must not be stored as the same text."""
-    if not _check_name(uuid) or not uuid.isprintable():
-        raise ValueError("the UUID of a GPU must be printable and not empty")
+    if not _check_name(uuid):
+        raise ValueError("the UUID of a GPU must not be empty")
     return uuid
 
 
