@@ -12,6 +12,7 @@ from api.support import CALLERS, WAIT_S_MAX, Seen, application, method, recognis
 from trainshed.api.call import RawMethod
 from trainshed.api.log_stream import _read_lines, stream_pieces
 from trainshed.api.storage_call import StorageCall, blocking
+from trainshed.api.threads import LOG_THREADS, LOG_THREADS_MAX
 from trainshed.model.access import AccessRole
 from trainshed.model.log_line import LogLine
 
@@ -113,6 +114,7 @@ class QuietLog:
 
     is_over = False
     has_all = True
+    must_settle = False
     reads = 0
 
     def read(self):
@@ -143,6 +145,42 @@ def test_a_reader_that_does_not_follow_gets_the_log_until_now():
 
     log = GrowingLog()
     assert b"".join(asyncio.run(read_all())).count(b"\n") == 1
+
+
+def test_a_log_that_ends_is_sent_before_the_goodput_of_its_job_is_computed():
+    """It may take seconds, in which the threads for logs serve other readers."""
+
+    class EndingLog(QuietLog):
+        has_all = False
+        must_settle = True
+
+        def read(self):
+            super().read()
+            return [LogLine(self.reads, "service", f"line {self.reads}")]
+
+        def settle_end(self):
+            order.append(threading.current_thread())
+            self.must_settle, self.has_all, self.is_over = False, True, True
+            self.read = list
+
+    async def read_all():
+        async for piece in _read_lines(log, follow=True, starts=()):
+            order.append(piece)  # noqa: PERF401 - between the calls
+
+    async def list_log_threads():
+        both = threading.Barrier(LOG_THREADS_MAX)
+
+        def meet():
+            both.wait(60)
+            return threading.current_thread()
+
+        return await asyncio.gather(*(LOG_THREADS.run(meet) for _ in range(LOG_THREADS_MAX)))
+
+    log, order = EndingLog(), []
+    asyncio.run(read_all())
+    line, thread, *_ = order
+    assert b"line 1" in line
+    assert thread not in asyncio.run(list_log_threads())
 
 
 def test_a_search_whose_reader_goes_ends():

@@ -22,5 +22,6 @@ def follow(logs, record, after_ns=0):
     cursor = logs.cursor(record, after_ns, follows=True)
     while not cursor.is_over:
         yield from cursor.read()
+        cursor.settle_end()
         if cursor.has_all and not cursor.is_over:
             time.sleep(0.01)

@@ -163,6 +163,8 @@ async def _read_lines(
         yield written
         if cursor.has_all and not follow:
             return
+        if cursor.must_settle:  # the two threads for logs are for short turns
+            await THREADS.run(cursor.settle_end)
         if written or not cursor.has_all:
             continue
         if cursor.is_over:

@@ -167,7 +167,7 @@ class LogCursor:
         """Begin after a stamp.  ``trial``: only the log of this trial's job.
 
         ``task``: only the lines of one replica, or of ``service``.  ``matcher``: only lines with
-        this text.  ``settle`` is called once, when the job has ended and its log was read.
+        this text.  ``settle`` is called by ``settle_end``.
         """
         self._trial = trial
         self._task = task
@@ -192,6 +192,14 @@ class LogCursor:
         """Whether the last read reached the end of the log at that time."""
         self.is_over = False
         """Whether the job is final and all of its log was read."""
+        self.must_settle = False
+        """Whether the job is final, and the caller calls ``settle_end`` before the next read."""
+
+    def settle_end(self) -> None:
+        """Add the last event of the job, once; may take seconds, as it reads the job's usage."""
+        if self.must_settle and self._settle is not None:
+            self._settle(self._story.uid if self._story else self._record.uid)
+        self._settle, self.must_settle = None, False
 
     def skip_in_turns(
         self, count: int, before_ns: int | None = None, *, reads_new: bool = True
@@ -252,8 +260,7 @@ class LogCursor:
         self.is_over = is_final and self.has_all
         if self.is_over and self._settle is not None:
             # accounting may have added the event since the events were read: read them again
-            self._settle(uid)
-            self._settle, self.is_over, self.has_all = None, False, False
+            self.must_settle, self.is_over, self.has_all = True, False, False
         story = [self._as_line(e) for e in events if self._shows(e)]
         return sorted(filter(self._matches, (*story, *lines)), key=lambda line: line.stamp_ns)
 
