@@ -231,7 +231,7 @@ def _check_name(name: str) -> str:
 
 
 def _check_uuid(uuid: str) -> str:
-    """Check a key of the database: two of them must not be stored as the same text."""
+    """Check the UUID of a GPU; an empty one stands for machines without GPUs in the database."""
     if not _check_name(uuid):
         raise ValueError("the UUID of a GPU must not be empty")
     return uuid
