@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["leftovers", "forked", "forked_workers"]
+pytest_plugins = ["leftovers", "forked"]
 
 # With fork support, gRPC would act in every fork of this process and end the local engine's
 # supervisor, which is a fork.  No other process of Trainshed forks next to a gRPC server: a runner
@@ -38,6 +38,7 @@ FULL = os.environ.get("TRAINSHED_CHAOS") == "full"
 settings.register_profile("short", deadline=None, derandomize=True)
 settings.register_profile("full", deadline=None, derandomize=False)
 settings.load_profile("full" if FULL else "short")
+CONSOLE = "tests/console/"
 #: The percentage of a property's examples that are drawn; the default of a property is 100
 #: examples.
 EXAMPLES_PERCENT = 1000 if FULL else 12
@@ -53,6 +54,18 @@ def pytest_configure(config):
         config.option.timeout = 3600
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Run a file on one worker, and all files of the console, whose tests share a browser."""
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - not all environments have it
+
+    class Scheduler(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return CONSOLE if nodeid.startswith(CONSOLE) else super()._split_scope(nodeid)
+
+    return Scheduler(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def pytest_itemcollected(item):
     """Run only a class's own selection of a contract in ``make test``: tests, or one case each."""
     quick = getattr(item.cls, "QUICK", None)
@@ -62,7 +75,7 @@ def pytest_itemcollected(item):
 
 def pytest_collection_modifyitems(config, items):
     """Deselect tests marked ``full``, unless the command line names them."""
-    if config.option.forks:
+    if hasattr(config, "workerinput"):
         take_turns(config, items)
     for item in items:
         if hasattr(item.obj, "hypothesis"):

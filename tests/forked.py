@@ -30,13 +30,13 @@ _begun = []
 
 def pytest_configure(config):
     """Offer fork servers to workers, in a process that starts workers."""
-    if config.option.forks:
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         config.stash[_OFFER] = Offer()
 
 
 def pytest_unconfigure(config):
-    """End the fork servers; workers, which are forks with the same stash, have ended."""
-    if (offer := config.stash.get(_OFFER, None)) and not hasattr(config, "workerinput"):
+    """End the fork servers; workers have ended."""
+    if offer := config.stash.get(_OFFER, None):
         offer.close()
 
 
