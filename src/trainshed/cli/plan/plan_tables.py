@@ -109,7 +109,7 @@ def _csv_row(plan: JobPlan, option: ClusterOption) -> list[Any]:
     step_s, memory = document["step_s"] or {}, document["memory"] or {}
     cells = {
         **document,
-        **dict(_csv_ends(document, "samples_per_s", "time_s", "cost")),
+        **dict(_csv_ends(document, "samples_per_s", "speedup", "time_s", "cost")),
         "efficiency": (document["efficiency"] or {}).get("point"),
         "step_ms": 1000 * point if (point := step_s.get("point")) else None,
         "accelerator_hours": (document["accelerator_hours"] or {}).get("point"),
