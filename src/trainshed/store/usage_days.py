@@ -4,7 +4,10 @@ import json
 from collections.abc import Collection
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, Table, Text, bindparam, literal_column, select
+from sqlalchemy import ColumnElement, Select, Table, Text, bindparam, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.visitors import InternalTraversal
 
 from trainshed.store import codec
 from trainshed.store.bulk import given
@@ -12,8 +15,27 @@ from trainshed.store.bulk import given
 _VISIBLE: Final = given("visible", project=Text)
 #: Of more days, most rows are read, which is faster in the order of the table.
 _INDEXED_DAYS_MAX: Final = 60
-#: What leaves a value as it is, so that no index has the result.
-_NOTHING: Final = {int: literal_column("0"), str: literal_column("''", Text)}
+
+
+class _WithoutIndex(ColumnElement[Any]):
+    """A column that SQLite reads without its indexes; PostgreSQL estimates the rows by itself."""
+
+    inherit_cache = True
+    _traverse_internals = [("column", InternalTraversal.dp_clauseelement)]  # noqa: RUF012 - of SQLAlchemy
+
+    def __init__(self, column: ColumnElement[Any]) -> None:
+        self.column = column
+        self.type = column.type
+
+
+@compiles(_WithoutIndex)
+def _name_column(element: _WithoutIndex, compiler: SQLCompiler, **options: Any) -> str:
+    return compiler.process(element.column, **options)
+
+
+@compiles(_WithoutIndex, "sqlite")
+def _hide_column(element: _WithoutIndex, compiler: SQLCompiler, **options: Any) -> str:
+    return f"+{compiler.process(element.column, **options)}"
 
 
 def within_days(
@@ -35,7 +57,7 @@ def without_index(
     An index would give the rows in another order than the table, so a page is read for each.
     """
     if days > _INDEXED_DAYS_MAX and projects is None:
-        return column + _NOTHING[column.type.python_type]
+        return _WithoutIndex(column)
     return column
 
 
