@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { countHeldAsFree, countHeldIdle, describeFleet, describeGpuCounts, describeNotice, describeReading, describeUse, filterNodes, gpuNote, isInstance, jobTitle, parseNotice, sparkPath } from "../src/core/fleet";
+import { countHeldAsFree, countHeldIdle, describeFleet, describeGpuCounts, describeNotice, describeReading, describeUnread, describeUse, filterNodes, gpuNote, isInstance, jobTitle, parseNotice, sparkPath } from "../src/core/fleet";
 import type { GpuState, GpuSummary, NodeSummary } from "../src/net/types";
 
 function gpu(state: GpuState, more: Partial<GpuSummary> = {}): GpuSummary {
@@ -34,6 +34,9 @@ test("a node without devices has counts of its GPUs; a notice and a policy are w
   assert.equal(describeGpuCounts(node("n", { gpus, gpusFree: 0 })), "4 × T4, 2 × V100, none free");
   assert.equal(describeGpuCounts(node("n", { gpus })), "4 × T4, 2 × V100");
   assert.equal(describeGpuCounts(node("n", { gpusFree: 0 })), "");
+  assert.equal(describeUnread(node("n", { gpus })), "");
+  assert.equal(describeUnread(node("n", { orderCommand: "scontrol" })), "");
+  assert.equal(describeUnread(node("n", { gpus, orderCommand: "scontrol" })), "The Usage page of a job shows the use of its GPUs here.");
   const notices = ["3600s", "120s", "90s", "5400.5s", "86401s", "0s", "1s"].map(describeNotice);
   assert.deepEqual(notices, ["1 hour of notice", "2 minutes of notice", "1 minute 30 seconds of notice", "1 hour 30 minutes 0.5 seconds of notice",
     "1 day 1 second of notice", "no notice", "1 second of notice"]);

@@ -49,6 +49,11 @@ export function describeGpuCounts(node: NodeSummary): string {
   return counts && typeof node.gpusFree === "number" ? `${counts}, ${node.gpusFree || "none"} free` : counts;
 }
 
+/** Return where the use of a cluster's GPUs is, which the server does not read; "" for other nodes. */
+export function describeUnread(node: NodeSummary): string {
+  return node.orderCommand && !node.devices?.length && formatAccelerators(node.gpus) ? "The Usage page of a job shows the use of its GPUs here." : "";
+}
+
 function gpuTotal(node: NodeSummary): number {
   return node.devices?.length || Object.values(node.gpus).reduce((sum, count) => sum + count, 0);
 }

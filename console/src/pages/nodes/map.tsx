@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 
-import { countHeldAsFree, describeGpuCounts, describeNotice, describeReading, GPU_MEANINGS, GPU_SIGNS, gpuNote, isHeldIdle, isInstance, POLICY_MEANINGS, sparkPath } from "../../core/fleet";
+import { countHeldAsFree, describeGpuCounts, describeNotice, describeReading, describeUnread, GPU_MEANINGS, GPU_SIGNS, gpuNote, isHeldIdle, isInstance, POLICY_MEANINGS, sparkPath } from "../../core/fleet";
 import { formatBytes, formatPlural, shortAccelerator } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { displayNameOf } from "../../net/job_names";
@@ -76,7 +76,8 @@ function Gpus({ node }: { node: NodeSummary }) {
   const gpu = devices.find(({ uuid }) => uuid === opened.value);
   const held = countHeldAsFree(node);
   if (devices.length === 0) {
-    return <p>{describeGpuCounts(node) || "No GPU"}</p>;
+    const unread = describeUnread(node);
+    return <p>{describeGpuCounts(node) || "No GPU"}{unread && <span class="hint"> · {unread}</span>}</p>;
   }
   return (
     <>
