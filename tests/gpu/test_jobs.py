@@ -49,7 +49,9 @@ def test_after_a_cancel_the_gpu_is_free_and_its_figures_are_those_of_the_job(car
     before, idle_before_s = card.used_mib(), jobs.idle_gpu_s(gpu_server)
     name = jobs.hold(gpu_server, "cancelled")
     (held,) = jobs.running(gpu_server, name)["devices"]
-    wait_until(lambda: jobs.idle_s(gpu_server, held) > 0, "it computes nothing")
+    wait_until(lambda: jobs.idle_s(gpu_server, held) > 0, lambda: "it computes nothing")
+    # a supervisor gets readings every ten seconds; the first may be of the job before
+    wait_until(lambda: jobs.gpu_figures(gpu_server, name), lambda: "no figures of its GPU")
     jobs.cancel(gpu_server, name)
     jobs.wait_until_empty(card, before)
     assert jobs.gpu_figures(gpu_server, name) == {
