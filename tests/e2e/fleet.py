@@ -16,14 +16,32 @@ FINAL = {"SUCCEEDED", "FAILED", "CANCELLED"}
 LONG_S = 600
 
 #: Reports its steps, and ends.
-REPORTS = """\
+#: The end of a program of a custom job: a job ends with its primary replica, which here waits until
+#: all others have come to this line.
+MEETS = """
+import json, os, socket, time
+spec = json.loads(os.environ["CLUSTER_SPEC"])
+host, _, port = spec["cluster"]["workerpool0"][0].rpartition(":")
+if spec["task"]["type"] == "workerpool0":
+    with socket.create_server((host, int(port))) as server:
+        for _ in range(sum(map(len, spec["cluster"].values())) - 1):
+            server.accept()
+else:
+    while True:
+        try:
+            socket.create_connection((host, int(port)))
+            break
+        except OSError:
+            time.sleep(0.05)
+"""
+REPORTS = f"""\
 import time
 from trainshed_trainer import progress
 for step in range(1, 78):
     progress(step=step, total=77)
     time.sleep(0.02)
-print('trained')
-"""
+print('trained', flush=True)
+{MEETS}"""
 
 
 def check_figures(server, name, *, replicas):

@@ -48,7 +48,7 @@ def test_jobs_of_both_dialects_run_on_the_cluster(server):
     sent = native(server, names[1], "/manifest")
     parts = {part["name"]: part["text"] for part in sent["parts"]}
     assert (sent["attempt"], sent["engine"]) == (1, "cluster")
-    assert "print('trained')" in parts["plan.json"]
+    assert "print('trained'" in parts["plan.json"]
 
 
 def test_a_gang_of_all_roles_finds_each_other(server, controlled_cluster):
@@ -112,7 +112,8 @@ print(sorted(os.listdir("/gcs")), folder, (folder.parent.parent / "in").read_tex
 
 
 def test_a_package_is_installed_in_every_pod(server, tmp_path):
-    package = put_package(server, tmp_path, "import sys; print(sys.argv[1:])")
+    code = f"import sys; print(sys.argv[1:], flush=True)\n{fleet.MEETS}"
+    package = put_package(server, tmp_path, code)
     document = small_job("package", workers=1)
     for pool in document["jobSpec"]["workerPoolSpecs"]:
         del pool["containerSpec"]

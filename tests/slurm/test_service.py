@@ -91,7 +91,7 @@ def test_jobs_of_both_dialects_run_on_the_cluster(server, cluster):
     assert (sent["attempt"], sent["engine"]) == (1, "cluster")
     assert "sbatch --parsable" in parts["command"]
     assert parts["command"].split()[-4].rpartition("/")[2] in parts
-    assert "print('trained')" in parts["plan.json"]
+    assert "print('trained'" in parts["plan.json"]
 
 
 def test_a_gang_of_all_roles_finds_each_other(server, cluster):
