@@ -73,7 +73,7 @@ def main() -> int:
     with ThreadPoolExecutor(1) as beside:
         checks = beside.submit(lambda: [_quietly(*check, env) for check in CHECKS.items()])
         rest = [word for path in (*CORE, *REDUCTION) for word in ("--ignore", path)]
-        workers = 2 * len(os.sched_getaffinity(0)) + 2  # they wait half of the time
+        workers = 2 * len(os.sched_getaffinity(0))  # they wait half of the time
         many = ("-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder")
         tests = _run("tests", (*PYTEST, *many, *rest), env, None)
         parts = [compiled, *checks.result(), _coverage(env), tests]
