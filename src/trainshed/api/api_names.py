@@ -1,4 +1,4 @@
-"""Names of APIs, for metrics, traces and logs: a closed set, found by the path of a request.
+"""Names of APIs, for metrics, traces and logs: a closed set, derived from the path of a request.
 
 Paths of Vertex AI have a location; so has each route of its table, also those without a gRPC call.
 """

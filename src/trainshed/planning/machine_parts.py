@@ -32,7 +32,7 @@ class ReportedGpu(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSlot:
-    """The machine of one replica, or several that cannot be told apart."""
+    """The machine of one replica, or several that samples do not distinguish."""
 
     machine_type: str
     engine: str = ""
