@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from trainshed.model.study import (
+    SEARCH_RULE,
     Condition,
     Goal,
     Metric,
@@ -56,4 +57,6 @@ def category(name: str, *words: str, **children: tuple[ParameterSpec, ...]) -> P
 def study_of(*parameters: ParameterSpec) -> StudySpec:
     """Return a study that minimises one metric, the loss."""
     metric = Metric(metric_id=METRIC, goal=Goal.MINIMIZE)
-    return StudySpec(metrics=(metric,), parameters=parameters, trial_count_max=1000)
+    return StudySpec(
+        metrics=(metric,), parameters=parameters, trial_count_max=1000, search_rule=SEARCH_RULE
+    )

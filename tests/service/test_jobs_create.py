@@ -20,6 +20,7 @@ from trainshed.model.refusals import Code
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
+from trainshed.model.study import SEARCH_RULE
 from trainshed.placement.jobs import QuotaRule
 from trainshed.store.records.jobs import JobKind
 from trainshed.store.records.studies import StudyStep
@@ -297,6 +298,8 @@ def test_a_study_is_stored_and_does_not_wait_in_the_queue(desk, kind):
     assert not desk.store.waiting_count()
     assert [study.uid for study in desk.store.open_studies()] == [record.uid]
     assert desk.jobs.trials(record) == ()
+    assert record.job.spec.study.search_rule == SEARCH_RULE
+    assert desk.store.to_launch(record.uid)[0].study.search_rule == SEARCH_RULE
 
 
 def test_a_study_goes_on_only_from_one_that_is_over_and_alike(desk):

@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 
 class Goal(enum.Enum):
@@ -108,6 +108,9 @@ class ConvexRule:
     update_all_stopped_trials: bool = False
 
 
+#: The newest rule by which DEFAULT suggests trials (``StudySpec.search_rule``).
+SEARCH_RULE: Final = 2
+
 StoppingRule = MedianRule | DecayCurveRule | ConvexRule
 
 
@@ -176,6 +179,9 @@ class StudySpec:
     resume_previous_job_id: str | None = None
     resume_previous_uid: int | None = None
     """The uid of that job; None until the service has found the job."""
+    search_rule: int = 1
+    """The rule by which trials are suggested: a study keeps the rule that it began with.  Studies
+    that were stored before the field existed have 1; the service gives new ones ``SEARCH_RULE``."""
     is_whole: bool = True
     """False if a part of the caller's study could not be read, and is left out."""
 

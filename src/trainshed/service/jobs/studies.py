@@ -11,7 +11,7 @@ from trainshed.model.job import JobSpec
 from trainshed.model.reduction_report import PLANNED
 from trainshed.model.resource_names import CUSTOM_JOBS, TRIALS, resource_name
 from trainshed.model.roles import Dialect
-from trainshed.model.study import ParameterSpec, StudySpec, TrialSpec
+from trainshed.model.study import SEARCH_RULE, ParameterSpec, StudySpec, TrialSpec
 from trainshed.model.trials import TrialRecord, TrialView, text_of
 from trainshed.service.jobs.refusing import invalid
 from trainshed.service.jobs.submission import AdmittedJob, Parse
@@ -36,8 +36,8 @@ def as_study(store: Store, project: str, admitted: AdmittedJob) -> AdmittedJob:
     uid = _previous(store, project, admitted.spec.study)
     return replace(
         admitted,
-        spec=_set_previous(admitted.spec, uid),
-        expanded=_set_previous(admitted.expanded, uid),
+        spec=_complete_study(admitted.spec, uid),
+        expanded=_complete_study(admitted.expanded, uid),
         limits=limits_of_study(admitted.spec, admitted.limits),
     )
 
@@ -87,9 +87,12 @@ def trial_view(record: JobRecord, study: StudySpec, stored: StoredTrial) -> Tria
     return TrialView(trial=trial, job_name="" if is_ml else name, job_state=stored.job_state)
 
 
-def _set_previous(spec: JobSpec, uid: int | None) -> JobSpec:
-    study = spec.study
-    return replace(spec, study=study and replace(study, resume_previous_uid=uid))
+def _complete_study(spec: JobSpec, previous_uid: int | None) -> JobSpec:
+    """Return the spec with the study that it continues and the newest rule of the search."""
+    if spec.study is None:
+        return spec
+    study = replace(spec.study, resume_previous_uid=previous_uid, search_rule=SEARCH_RULE)
+    return replace(spec, study=study)
 
 
 def _previous(store: Store, project: str, study: StudySpec | None) -> int | None:
