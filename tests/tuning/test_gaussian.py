@@ -10,9 +10,9 @@ from scipy.optimize import approx_fprime
 
 from trainshed.model.study import Noise
 from trainshed.tuning import gaussian
-from trainshed.tuning.candidates import log_improvement, log_improvement_slopes
 from trainshed.tuning.cube import Cube, CubeAxis, Point
 from trainshed.tuning.gaussian import propose, standardize, trust_region_width
+from trainshed.tuning.improvement import log_improvement, log_improvement_slopes
 from trainshed.tuning.kernel import Hyperparameters, Priors, fit_hyperparameters, loss, posterior
 
 WORDS = (0.25, 0.75)

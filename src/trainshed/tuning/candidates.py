@@ -4,27 +4,17 @@ In many dimensions a random point is far from everything; half of the candidates
 small changes of the best points, in all or only a few coordinates.  From the best candidates the
 search climbs along the slope, and then changes coordinates without a slope.
 
-The search maximizes the logarithm of the expected improvement, after Ament et al., "Unexpected
-Improvements to Expected Improvement for Bayesian Optimization" (NeurIPS 2023): the logarithm has
-a slope where the expected improvement itself is zero and flat.
+The search maximizes any score that is the logarithm of a value: one that has a slope also where the
+value itself is zero and flat.
 """
 
-import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import erfcx, log_ndtr
 
 from trainshed.tuning.cube import Array, Cube
-from trainshed.tuning.kernel import KernelPosterior
-
-_LOG_ROOT_2PI: Final = 0.5 * math.log(2.0 * math.pi)
-
-#: Below the first number the plain formula loses precision, below the second Mills' ratio too.
-_TAIL: Final = -5.0
-_FAR_TAIL: Final = -100.0
 
 STARTS: Final = 4
 
@@ -66,13 +56,22 @@ class TrustRegion:
     high: Array
 
 
+class Acquisition(Protocol):
+    """How promising a point is, as a logarithm; every row of features is scored on its own."""
+
+    def score(self, features: Array) -> Array:
+        """Return the score of each row."""
+
+    def slopes(self, features: Array) -> tuple[Array, Array]:
+        """Return the score of each row, and its gradient by the row's features."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """The search for the point of the greatest expected improvement below ``best``."""
+    """The search for the point of the greatest ``acquisition``."""
 
     cube: Cube
-    posterior: KernelPosterior
-    best: float
+    acquisition: Acquisition
     region: TrustRegion
     rng: np.random.Generator
     effort: Effort = THOROUGH
@@ -111,7 +110,7 @@ class Search:
 
     def _sort(self, rows: Array) -> Array:
         features = self.cube.features(self.cube.snap(rows))
-        score = log_improvement(*self.posterior.at(features), self.best)
+        score = self.acquisition.score(features)
         return np.asarray(rows[np.argsort(-score, kind="stable")])
 
     def _climb(self, rows: Array) -> Array:
@@ -142,38 +141,5 @@ class Search:
         """Return minus the sum of all scores, and its gradient by the moved coordinates."""
         rows = features.copy()
         rows[at] = moved
-        mean, deviation, mean_slope, deviation_slope = self.posterior.slopes(rows)
-        score, by_mean, by_deviation = log_improvement_slopes(mean, deviation, self.best)
-        slope = by_mean[:, None] * mean_slope + by_deviation[:, None] * deviation_slope
+        score, slope = self.acquisition.slopes(rows)
         return -float(score.sum()), -slope[at]
-
-
-def log_improvement(mean: Array, deviation: Array, best: float) -> Array:
-    """Return the logarithm of the expected improvement below ``best``."""
-    u = (best - mean) / deviation
-    return np.log(deviation) + _log_h(u)
-
-
-def log_improvement_slopes(
-    mean: Array, deviation: Array, best: float
-) -> tuple[Array, Array, Array]:
-    """Return what ``log_improvement`` returns, and its derivatives by mean and deviation."""
-    u = (best - mean) / deviation
-    log_h = _log_h(u)
-    # d EI / d mean = -Phi(u), d EI / d deviation = phi(u)
-    by_mean = -np.exp(log_ndtr(u) - log_h) / deviation
-    by_deviation = np.exp(-0.5 * u * u - _LOG_ROOT_2PI - log_h) / deviation
-    return np.log(deviation) + log_h, by_mean, by_deviation
-
-
-def _log_h(u: Array) -> Array:
-    """Return log(phi(u) + u Phi(u)), with the normal density phi and distribution Phi."""
-    near = np.maximum(u, _TAIL)
-    plain = np.log(np.exp(-0.5 * near * near - _LOG_ROOT_2PI) + near * np.exp(log_ndtr(near)))
-    far = np.minimum(u, _TAIL)
-    # phi(u) (1 - |u| m(|u|)) with Mills' ratio m; its series where the difference would cancel
-    square = far * far
-    mills = 1.0 - math.sqrt(math.pi / 2.0) * -far * erfcx(-far / math.sqrt(2.0))
-    series = (1.0 - (3.0 - 15.0 / square) / square) / square
-    tail = np.where(far > _FAR_TAIL, np.maximum(mills, 1e-300), series)
-    return np.asarray(np.where(u > _TAIL, plain, -0.5 * square - _LOG_ROOT_2PI + np.log(tail)))

@@ -20,6 +20,7 @@ from trainshed.model.trials import Value, Values
 from trainshed.tuning.candidates import QUICK, THOROUGH, Search, TrustRegion
 from trainshed.tuning.cube import Array, Cube, CubeAxis, Point
 from trainshed.tuning.history import History
+from trainshed.tuning.improvement import ExpectedImprovement
 from trainshed.tuning.kernel import Hyperparameters, Priors, fit_hyperparameters, posterior
 from trainshed.tuning.random_search import random_of, random_point
 from trainshed.tuning.space import Dimension, Space
@@ -224,7 +225,8 @@ def _improving(
     size = trust_region_width(values, START, len(cube.axes))
     region = _region(cube, points[order[0]], hyper, size)
     effort = THOROUGH if len(trial_points) - len(values) <= _FEW_PENDING else QUICK
-    search = Search(cube=cube, posterior=belief, best=best, region=region, rng=rng, effort=effort)
+    acquisition = ExpectedImprovement(posterior=belief, best=best)
+    search = Search(cube=cube, acquisition=acquisition, region=region, rng=rng, effort=effort)
     return search.rank(ranked_points)
 
 

@@ -1,0 +1,70 @@
+"""Expected improvement: how much a point may be better than the best one, on a logarithmic scale.
+
+After Ament et al., "Unexpected Improvements to Expected Improvement for Bayesian Optimization"
+(NeurIPS 2023): the logarithm has a slope where the expected improvement itself is zero and flat.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.special import erfcx, log_ndtr
+
+from trainshed.tuning.cube import Array
+from trainshed.tuning.kernel import KernelPosterior
+
+_LOG_ROOT_2PI: Final = 0.5 * math.log(2.0 * math.pi)
+
+#: Below the first number the plain formula loses precision, below the second Mills' ratio too.
+_TAIL: Final = -5.0
+_FAR_TAIL: Final = -100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedImprovement:
+    """The logarithm of the expected improvement below ``best``, at features."""
+
+    posterior: KernelPosterior
+    best: float
+
+    def score(self, features: Array) -> Array:
+        """Return the score of each row."""
+        return log_improvement(*self.posterior.at(features), self.best)
+
+    def slopes(self, features: Array) -> tuple[Array, Array]:
+        """Return the score of each row, and its gradient by the row's features."""
+        mean, deviation, mean_slope, deviation_slope = self.posterior.slopes(features)
+        score, by_mean, by_deviation = log_improvement_slopes(mean, deviation, self.best)
+        return score, by_mean[:, None] * mean_slope + by_deviation[:, None] * deviation_slope
+
+
+def log_improvement(mean: Array, deviation: Array, best: float) -> Array:
+    """Return the logarithm of the expected improvement below ``best``."""
+    u = (best - mean) / deviation
+    return np.log(deviation) + _log_h(u)
+
+
+def log_improvement_slopes(
+    mean: Array, deviation: Array, best: float
+) -> tuple[Array, Array, Array]:
+    """Return what ``log_improvement`` returns, and its derivatives by mean and deviation."""
+    u = (best - mean) / deviation
+    log_h = _log_h(u)
+    # d EI / d mean = -Phi(u), d EI / d deviation = phi(u)
+    by_mean = -np.exp(log_ndtr(u) - log_h) / deviation
+    by_deviation = np.exp(-0.5 * u * u - _LOG_ROOT_2PI - log_h) / deviation
+    return np.log(deviation) + log_h, by_mean, by_deviation
+
+
+def _log_h(u: Array) -> Array:
+    """Return log(phi(u) + u Phi(u)), with the normal density phi and distribution Phi."""
+    near = np.maximum(u, _TAIL)
+    plain = np.log(np.exp(-0.5 * near * near - _LOG_ROOT_2PI) + near * np.exp(log_ndtr(near)))
+    far = np.minimum(u, _TAIL)
+    # phi(u) (1 - |u| m(|u|)) with Mills' ratio m; its series where the difference would cancel
+    square = far * far
+    mills = 1.0 - math.sqrt(math.pi / 2.0) * -far * erfcx(-far / math.sqrt(2.0))
+    series = (1.0 - (3.0 - 15.0 / square) / square) / square
+    tail = np.where(far > _FAR_TAIL, np.maximum(mills, 1e-300), series)
+    return np.asarray(np.where(u > _TAIL, plain, -0.5 * square - _LOG_ROOT_2PI + np.log(tail)))
