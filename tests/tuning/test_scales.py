@@ -133,3 +133,17 @@ def test_the_middle_of_a_range_that_is_wider_than_a_float_is_its_middle():
     axis = axis_of(double("x", -1.7e308, 1.7e308))
     assert axis.position(0.0) == 0.5
     assert (axis.position(-1.7e308), axis.position(1.7e308)) == (0.0, 1.0)
+
+
+JUNK = st.sampled_from(["a", "adam", "1", "", 0, 1, 2.5, -0.0, 3.0, math.nan, math.inf, None])
+
+
+@given(ANY, st.lists(POSITIONS, max_size=4), st.lists(JUNK, max_size=4))
+def test_many_values_are_read_as_one_by_one(spec, positions, junk):
+    axis = axis_of(spec)
+    values = [axis.value(position) for position in positions]
+    equal_values = [() if value is None else axis.equal_values(value) for value in values + junk]
+    first_equals = axis.first_equals(values + junk)
+    assert first_equals == [equals[0] if equals else None for equals in equal_values]
+    assert axis.positions_of(values) == [axis.position(value) for value in values]
+    assert [type(value) for value in first_equals[: len(values)]] == list(map(type, values))

@@ -101,3 +101,28 @@ def test_a_point_is_read_as_it_was_made(spec, seed):
     space = space_of(spec)
     point = random_point(space, luck(seed))
     assert space.point(space.chosen(point)) == point
+
+
+def read_by_walking(space, values):
+    """What a trial's values are by index: each active parameter must have one, and no other may."""
+    chosen, named = {}, dict(values)
+    for dimension in space.dimensions:
+        if dimension.is_active(chosen):
+            value = named.get(dimension.name)
+            equals = () if value is None else dimension.axis.equal_values(value)
+            if not equals:
+                return None
+            chosen[dimension.index] = equals[0]
+    return chosen if len(chosen) == len(values) else None
+
+
+@given(studies(), studies(), SEEDS)
+def test_many_trials_are_read_as_one_by_one(spec, other, seed):
+    space, draw = space_of(spec), luck(seed)
+    trials = [random_point(space_of(one), draw) for one in (spec, other, spec, spec)]
+    trials += [trials[0][1:], trials[0][::-1], (*trials[0], ("more", 1.0)), ()]
+    assert space.all_chosen(trials) == [read_by_walking(space, values) for values in trials]
+
+
+def test_a_space_without_parameters_has_one_point():
+    assert space_of(study()).all_chosen([(), (("x", 1.0),)]) == [{}, None]

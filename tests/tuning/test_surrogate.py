@@ -57,8 +57,8 @@ def test_results_failures_and_running_trials_are_told_apart():
     ]
     asking, _ = propose_from(spec, trials)
     assert asking["values"] == [0.5, pytest.approx(math.nan, nan_ok=True)]
-    assert asking["points"][0] == (0.25, pytest.approx(math.nan, nan_ok=True), 0.375)
-    assert asking["pending"] == [(0.75, 0.25, 0.875)]
+    assert tuple(asking["points"][0]) == (0.25, pytest.approx(math.nan, nan_ok=True), 0.375)
+    assert [tuple(row) for row in asking["pending"]] == [(0.75, 0.25, 0.875)]
     assert [axis.is_category for axis in asking["axes"]] == [True, False, False]
     assert asking["noise"] is Noise.HIGH
 

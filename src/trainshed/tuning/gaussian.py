@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from trainshed.model.study import Noise
-from trainshed.model.trials import Value, Values
+from trainshed.model.trials import Values
 from trainshed.tuning.candidates import QUICK, THOROUGH, Search, TrustRegion
 from trainshed.tuning.cube import Array, Cube, CubeAxis, Point
-from trainshed.tuning.history import History
+from trainshed.tuning.history import History, TriedPoint
 from trainshed.tuning.improvement import ExpectedImprovement
 from trainshed.tuning.kernel import Hyperparameters, Priors, fit_hyperparameters, posterior
 from trainshed.tuning.random_search import random_of, random_point
@@ -44,7 +44,8 @@ class Surrogate:
         self._seed = seed
         self._noise = noise
         self._axes = [_axis(space, dimension) for dimension in space.dimensions]
-        self._points: dict[Values, Point] = {}
+        self._finished: tuple[Sequence[TriedPoint], Array] = ((), np.empty((0, len(self._axes))))
+        """The finished points of the last call, and their coordinates."""
 
     @property
     def is_able(self) -> bool:
@@ -57,9 +58,9 @@ class Surrogate:
     def point(self, history: History) -> Values:
         """Return the point where the objective may be best; only for one objective."""
         coordinates = propose(
-            [self._coordinates(tried.values, tried.chosen) for tried in history.finished],
+            self._finished_coordinates(history.finished),
             _losses(history),
-            [self._coordinates(tried.values, tried.chosen) for tried in history.pending],
+            self._coordinates(history.pending),
             axes=self._axes,
             seed=random_of(self._seed, history.number, "surrogate").getrandbits(32),
             noise=self._noise,
@@ -79,15 +80,21 @@ class Surrogate:
         row = [float(coordinate) for coordinate in sequence.random(1)[0]]
         return self._space.walk(lambda dimension: dimension.axis.value(row[dimension.index]))
 
-    def _coordinates(self, values: Values, chosen: Mapping[int, Value]) -> Point:
-        if values not in self._points:
-            self._points[values] = tuple(
-                dimension.axis.position(chosen[dimension.index])
-                if dimension.index in chosen
-                else math.nan
-                for dimension in self._space.dimensions
-            )
-        return self._points[values]
+    def _finished_coordinates(self, finished: Sequence[TriedPoint]) -> Array:
+        """Return the coordinates; all points of one batch have the same finished ones."""
+        if self._finished[0] is not finished:
+            self._finished = (finished, self._coordinates(finished))
+        return self._finished[1]
+
+    def _coordinates(self, tried_points: Sequence[TriedPoint]) -> Array:
+        """Return a row for each point, with NaN for inactive axes."""
+        coordinates = np.full((len(tried_points), len(self._axes)), math.nan)
+        for dimension in self._space.dimensions:
+            index = dimension.index
+            rows = [row for row, tried in enumerate(tried_points) if index in tried.chosen]
+            values = [tried_points[row].chosen[index] for row in rows]
+            coordinates[rows, index] = dimension.axis.positions_of(values)
+        return coordinates
 
 
 def _losses(history: History) -> list[float]:
@@ -161,9 +168,9 @@ _PROGRESS: Final = 1e-3
 
 
 def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
-    points: Sequence[Point],
+    points: Sequence[Point] | Array,
     values: Sequence[float],
-    pending: Sequence[Point],
+    pending: Sequence[Point] | Array,
     *,
     axes: Sequence[CubeAxis],
     seed: int,
@@ -180,7 +187,8 @@ def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
     with _controller().limit(limits=1):
         rng = np.random.default_rng([seed, len(points), len(pending)])
         cube = _cube(tuple(axes))
-        trial_points = np.array([*points, *pending], dtype=float).reshape(-1, len(axes))
+        known = [np.array(some, dtype=float).reshape(-1, len(axes)) for some in (points, pending)]
+        trial_points = np.vstack(known)
         if len(trial_points) < START or np.isfinite(values).sum() < START // 2:
             ranked = _filling(cube, trial_points, rng)
         else:
@@ -242,7 +250,10 @@ def _select_indexes(values: Array, count_max: int) -> NDArray[np.intp]:
 def _hyper(cube: Cube, trial_points: Array, values: Array, noise: Noise) -> Hyperparameters:
     """Return the fit to all but the last few values, so that the next calls use the cached fit."""
     count = len(values) - len(values) % max(1, len(values) // _REFIT)
-    return _fitted(cube.axes, trial_points[:count].tobytes(), values[:count].tobytes(), noise)
+    scaled_values = standardize(values[:count])
+    indexes = _select_indexes(scaled_values, FITTED_MAX)
+    fitted_points = trial_points[indexes].tobytes()
+    return _fitted(cube.axes, fitted_points, scaled_values[indexes].tobytes(), noise)
 
 
 @lru_cache(maxsize=64)
@@ -251,14 +262,11 @@ def _fitted(
 ) -> Hyperparameters:
     """Return the fit; the cache only saves time, because equal arguments give equal results."""
     cube = _cube(axes)
-    scaled_values = standardize(np.frombuffer(values))
-    indexes = _select_indexes(scaled_values, FITTED_MAX)
-    x = cube.features(np.frombuffer(points).reshape(-1, len(axes))[indexes])
+    x = cube.features(np.frombuffer(points).reshape(-1, len(axes)))
     # distances grow with the root of the dimensions, and so do the prior lengths
     length = (0.5 * math.log(len(axes)) - 0.7, 0.7)
-    return fit_hyperparameters(
-        x, scaled_values[indexes], cube.groups, Priors(length=length, noise=_NOISE[noise])
-    )
+    priors = Priors(length=length, noise=_NOISE[noise])
+    return fit_hyperparameters(x, np.frombuffer(values), cube.groups, priors)
 
 
 def _region(cube: Cube, best: Array, hyper: Hyperparameters, size: float) -> TrustRegion:

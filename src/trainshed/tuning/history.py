@@ -60,7 +60,7 @@ def history_of(
     ended = (*earlier, *(trial for trial in study_trials if trial.state.is_final))
     return History(
         finished=tuple(_finished(study, space, ended)),
-        pending=tuple(_pending(space, (t for t in study_trials if not t.state.is_final))),
+        pending=tuple(_pending(space, [t for t in study_trials if not t.state.is_final])),
         number=max(map(_number, (*prior, *study_trials)), default=0) + 1,
         is_first=not study_trials,
     )
@@ -83,11 +83,19 @@ def _order(trial: TrialRecord) -> tuple[int, str]:
     return trial.number, repr(trial.values)
 
 
-def _pending(space: Space, trials: Iterator[TrialRecord]) -> Iterator[TriedPoint]:
-    for trial in trials:
-        chosen = space.chosen(trial.values)
+def _in_space(
+    space: Space, trials: Sequence[TrialRecord]
+) -> Iterator[tuple[TrialRecord, Mapping[int, Value]]]:
+    """Yield the trials that are points of the space, with their values by index."""
+    all_chosen = space.all_chosen([trial.values for trial in trials])
+    for trial, chosen in zip(trials, all_chosen, strict=True):
         if chosen is not None:
-            yield TriedPoint(chosen=chosen, values=space.point(chosen))
+            yield trial, chosen
+
+
+def _pending(space: Space, trials: Sequence[TrialRecord]) -> Iterator[TriedPoint]:
+    for _, chosen in _in_space(space, trials):
+        yield TriedPoint(chosen=chosen, values=space.point(chosen))
 
 
 def _finished(
@@ -95,16 +103,14 @@ def _finished(
 ) -> Iterator[TriedPoint]:
     goals = objectives(study)
     limits = [metric for metric in study.metrics if metric.safety]
-    for trial in trials:
-        chosen = space.chosen(trial.values)
-        if chosen is not None:
-            yield TriedPoint(
-                chosen=chosen,
-                values=space.point(chosen),
-                losses=_losses(goals, trial),
-                excesses=tuple(_excess(metric, trial) for metric in limits),
-                is_safe=trial.state is TrialState.SUCCEEDED and is_safe(study, trial),
-            )
+    for trial, chosen in _in_space(space, trials):
+        yield TriedPoint(
+            chosen=chosen,
+            values=space.point(chosen),
+            losses=_losses(goals, trial),
+            excesses=tuple(_excess(metric, trial) for metric in limits),
+            is_safe=trial.state is TrialState.SUCCEEDED and is_safe(study, trial),
+        )
 
 
 def _losses(goals: Sequence[Metric], trial: TrialRecord) -> tuple[float, ...] | None:

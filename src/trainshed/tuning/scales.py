@@ -5,7 +5,7 @@ Samplers search the unit interval; only this module knows kinds and scales.
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Final
@@ -39,6 +39,13 @@ class ScaledRange:
         if self.scale is Scale.REVERSE_LOG:
             return _clipped(1 - _growth(self.span - offset, self.low) / self.growth)
         return _clipped(offset / self.span)
+
+    def positions_of(self, offsets: Sequence[float]) -> list[float]:
+        """Return what ``position`` returns for each offset, in less time."""
+        if self.span <= 0 or self.scale in LOGS:
+            return [self.position(offset) for offset in offsets]
+        positions = [offset / self.span for offset in offsets]
+        return [p if 0.0 <= p <= 1.0 else _clipped(p) for p in positions]
 
     def offset(self, position: float) -> float:
         """Return the offset at a position, not below 0 nor above the span."""
@@ -82,6 +89,12 @@ class Doubles:
             return (number / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
         return self.scaled.position(number - self.low)
 
+    def positions_of(self, values: Sequence[Value]) -> list[float]:
+        """Return the positions of some values."""
+        if self.scaled.span == math.inf:
+            return [self.position(value) for value in values]
+        return self.scaled.positions_of([float(value) - self.low for value in values])
+
     def value(self, position: float) -> Value:
         """Return the value at a position, never outside the bounds."""
         if self.scaled.span == math.inf:
@@ -94,6 +107,14 @@ class Doubles:
         """Return the number itself if it is within the bounds, else nothing."""
         inside = not isinstance(value, str) and self.low <= value <= self.high
         return (float(value),) if inside else ()
+
+    def first_equals(self, values: Sequence[Value | None]) -> list[Value | None]:
+        """Return each number itself if it is within the bounds, else None."""
+        low, high = self.low, self.high
+        return [
+            value if type(value) is float and low <= value <= high else _first_equal(self, value)
+            for value in values
+        ]
 
     def values_from(self, first: Value | None) -> Iterator[Value]:
         """Iterate over the only value.  Raises ValueError for a range, which cannot be listed."""
@@ -123,6 +144,13 @@ class Integers:
             return (index + 0.5) / self.count
         return self.scaled.position(index + 0.5)
 
+    def positions_of(self, values: Sequence[Value]) -> list[float]:
+        """Return the middles of the numbers' cells."""
+        middles = [int(value) - self.low + 0.5 for value in values]
+        if self.is_even:
+            return [middle / self.count for middle in middles]
+        return self.scaled.positions_of(middles)
+
     def value(self, position: float) -> Value:
         """Return the number whose cell contains a position."""
         cells = position * self.count if self.is_even else self.scaled.offset(position)
@@ -134,6 +162,14 @@ class Integers:
             return ()
         number = int(value)
         return (number,) if self.low <= number < self.low + self.count else ()
+
+    def first_equals(self, values: Sequence[Value | None]) -> list[Value | None]:
+        """Return each number itself if it is whole and within the bounds, else None."""
+        low, end = self.low, self.low + self.count
+        return [
+            value if type(value) is int and low <= value < end else _first_equal(self, value)
+            for value in values
+        ]
 
     def values_from(self, first: Value | None) -> Iterator[Value]:
         """Iterate over all numbers from ``first``, lazily: there may be very many."""
@@ -158,6 +194,10 @@ class Listed:
         """Return the position of a value of the list."""
         return self.positions[self.indexes[value]]
 
+    def positions_of(self, values: Sequence[Value]) -> list[float]:
+        """Return the positions of some values of the list."""
+        return [self.positions[self.indexes[value]] for value in values]
+
     def value(self, position: float) -> Value:
         """Return the value whose equal share contains a position, or else the nearest value."""
         if self.is_even:
@@ -173,6 +213,10 @@ class Listed:
             return (self.values[self.indexes[value]],)
         return tuple(candidate for candidate in self.values if _is_near(candidate, value))
 
+    def first_equals(self, values: Sequence[Value | None]) -> list[Value | None]:
+        """Return for each value the first equal one of the list, or None."""
+        return [_first_equal(self, value) for value in values]
+
     def values_from(self, first: Value | None) -> Iterator[Value]:
         """Iterate over all values from ``first``, in the study's order."""
         start = 0 if first is None else self.indexes[first]
@@ -183,8 +227,9 @@ class Listed:
 #: infinite.  ``is_even`` is whether there are finitely many values, each with an equal share of
 #: 0..1.  ``position`` returns a value's position, and ``value`` the value at or nearest to a
 #: position in 0..1.  ``equal_values`` returns the values equal to a number or word: mostly one or
-#: none.  ``values_from`` iterates over a finite axis once: from ``first`` to the end, then from the
-#: beginning to ``first``.
+#: none.  ``positions_of`` and ``first_equals`` do the same for many values in less time; the second
+#: returns None where nothing is equal.  ``values_from`` iterates over a finite axis once: from
+#: ``first`` to the end, then from the beginning to ``first``.
 Axis = Doubles | Integers | Listed
 
 
@@ -221,6 +266,11 @@ def _ranked(values: tuple[Value, ...]) -> Axis:
 def _listed(values: tuple[Value, ...], positions: tuple[float, ...], *, is_even: bool) -> Axis:
     indexes = {value: index for index, value in enumerate(values)}
     return Listed(values=values, positions=positions, is_even=is_even, indexes=indexes)
+
+
+def _first_equal(axis: Axis, value: Value | None) -> Value | None:
+    equal_values = () if value is None else axis.equal_values(value)
+    return equal_values[0] if equal_values else None
 
 
 def _is_near(one: Value, other: Value) -> bool:

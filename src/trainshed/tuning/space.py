@@ -7,6 +7,7 @@ point is built along this list without the inactive parameters, which get no val
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Final
 
 from trainshed.model.study import ParameterSpec, StudySpec
@@ -52,27 +53,47 @@ class Space:
 
     def point(self, chosen: Mapping[int, Value]) -> Values:
         """Return the point with these values by index, in the study's order."""
-        return tuple((self.dimensions[index].name, chosen[index]) for index in sorted(chosen))
+        return tuple([(self.dimensions[index].name, chosen[index]) for index in sorted(chosen)])
 
     def chosen(self, values: Values) -> dict[int, Value] | None:
         """Return the values of a trial by index; None if they are not a point of this space.
 
         A trial of an earlier study may have other parameters, or values outside these ranges.
         """
-        named_values, chosen = dict(values), dict[int, Value]()
+        return self.all_chosen([values])[0]
+
+    def all_chosen(self, trials: Sequence[Values]) -> list[dict[int, Value] | None]:
+        """Return what ``chosen`` returns for each trial; parameter by parameter, to save time."""
+        named_values = [dict(values) for values in trials]
+        columns: list[list[Value | None]] = []
+        always_active = sum(dimension.parent is None for dimension in self.dimensions)
+        active_counts = [always_active] * len(trials)
         for dimension in self.dimensions:
-            if dimension.is_active(chosen):
-                value = named_values.get(dimension.name)
-                same = () if value is None else dimension.axis.equal_values(value)
-                if not same:
-                    return None
-                chosen[dimension.index] = same[0]
-        return chosen if len(chosen) == len(values) else None
+            column = [values.get(dimension.name) for values in named_values]
+            if dimension.parent is not None:
+                parents = columns[dimension.parent]
+                for row, parent_value in enumerate(parents):
+                    if parent_value in dimension.parent_values:
+                        active_counts[row] += 1
+                    else:
+                        column[row] = None
+            columns.append(dimension.axis.first_equals(column))
+        rows = zip(*columns, strict=True) if columns else repeat((), len(trials))
+        return [
+            _complete(row, count) if count == len(values) else None
+            for row, count, values in zip(rows, active_counts, trials, strict=True)
+        ]
 
     @property
     def has_defaults(self) -> bool:
         """Whether any parameter has a default."""
         return any(dimension.default is not None for dimension in self.dimensions)
+
+
+def _complete(row: Sequence[Value | None], count: int) -> dict[int, Value] | None:
+    """Return the values that are not None, by index; None if they are not ``count``."""
+    chosen = {index: value for index, value in enumerate(row) if value is not None}
+    return chosen if len(chosen) == count else None
 
 
 def space_of(study: StudySpec) -> Space:
