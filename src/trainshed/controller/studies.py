@@ -19,7 +19,14 @@ from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey, Report
 from trainshed.model.status import JobError, JobState
 from trainshed.model.study import StudySpec
-from trainshed.model.trials import SUGGEST_S, TRIAL_CREATED, Measurement, TrialRecord, TrialState
+from trainshed.model.study_start import StudyStart
+from trainshed.model.trials import (
+    SUGGEST_S,
+    TRIAL_CREATED,
+    Measurement,
+    TrialRecord,
+    TrialState,
+)
 from trainshed.observability.log_fields import log_fields
 from trainshed.store.base import StoreFault
 from trainshed.store.decisions import CANCELLED, ending_step
@@ -33,6 +40,7 @@ from trainshed.store.records.studies import (
     StudyStep,
     TrialReports,
 )
+from trainshed.tuning.known_results import trial_of
 from trainshed.tuning.measuring import measurements
 from trainshed.tuning.study_step import Advance, StudyContext, StudyEvent, TrialSnapshot
 
@@ -159,6 +167,7 @@ class Studies:
         self._make_job = make_job
         self._reports = Reports(store, engines)
         self._prior: dict[int, tuple[TrialRecord, ...]] = {}
+        self._starts: dict[int, StudyStart] = {}
         self._fingerprints: dict[int, int] = {}
         self._troubles: dict[int, str] = {}
 
@@ -200,7 +209,7 @@ class Studies:
 
     def _keep(self, uids: Collection[int]) -> None:
         self._reports.keep(uids)
-        for table in (self._prior, self._fingerprints, self._troubles):
+        for table in (self._prior, self._starts, self._fingerprints, self._troubles):
             for uid in table.keys() - uids:
                 del table[uid]
 
@@ -246,21 +255,33 @@ class Studies:
             began=began,
             seed=record.uid,
             prior=self._prior_of(record),
+            first_points=self._start_of(record).points,
             has_news=has_news,
         )
 
     def _prior_of(self, record: JobRecord) -> tuple[TrialRecord, ...]:
-        """Return the trials of the study that this one continues; they no longer change."""
+        """Return the trials of the study that this one continues, and the known results.
+
+        They no longer change.
+        """
+        if record.uid not in self._prior:
+            known = map(trial_of, self._start_of(record).results)
+            self._prior[record.uid] = (*self._resumed_trials(record), *known)
+        return self._prior[record.uid]
+
+    def _start_of(self, record: JobRecord) -> StudyStart:
+        if record.uid not in self._starts:
+            self._starts[record.uid] = self._store.study_start(record.uid)
+        return self._starts[record.uid]
+
+    def _resumed_trials(self, record: JobRecord) -> tuple[TrialRecord, ...]:
         study = record.job.spec.study
         uid = study.resume_previous_uid if study else None
         if study is None or uid is None:
             return ()
-        if record.uid not in self._prior:
-            earlier = self._store.job_by_uid(uid)
-            prior = self._prior_of(earlier) if earlier else ()
-            collected = self._reports.collect(uid, study)
-            self._prior[record.uid] = (*prior, *(entry.trial for entry in collected))
-        return self._prior[record.uid]
+        earlier = self._store.job_by_uid(uid)
+        prior = self._prior_of(earlier) if earlier else ()
+        return (*prior, *(entry.trial for entry in self._reports.collect(uid, study)))
 
     def _step(self, view: _StudyView, decision: Advance) -> StudyStep | None:
         """Return the step to write; None if nothing has changed."""

@@ -122,6 +122,8 @@ STUDY: Final[Mapping[str, str]] = {
     "study-stopping": "The rule by which trials are stopped early cannot be used with the study.",
     "study-ending": "The rules by which the study ends are impossible, or exclude each other.",
     "study-previous": "The previous job does not exist, has not ended, or has another study.",
+    "study-known-results": "The known results are too many, or their study does not exist.",
+    "study-first-points": "A first point is not a point of the study, or there are too many.",
 }
 
 RULES: Final[Mapping[str, Mapping[str, str]]] = {

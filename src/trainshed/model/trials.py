@@ -45,6 +45,15 @@ class TrialState(enum.Enum):
         return self in {TrialState.SUCCEEDED, TrialState.INFEASIBLE}
 
 
+class TrialOrigin(enum.Enum):
+    """Why a trial has its values."""
+
+    SEARCH = "SEARCH"
+    """The study's algorithm chose them."""
+    FIRST_POINT = "FIRST_POINT"
+    """The caller wanted this point to be tried before the search."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """The metrics of one step, only finite ones: (metric id, value)."""

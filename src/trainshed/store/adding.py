@@ -21,7 +21,8 @@ from trainshed.store.names import etag
 from trainshed.store.records.jobs import JobRecord, NewJob
 from trainshed.store.records.steps import CommittedChange, NewEvent
 from trainshed.store.story import event_rows
-from trainshed.store.tables import EVENTS, JOBS, LABELS, RETRY_KEYS, SPECS
+from trainshed.store.study_rows import start_row
+from trainshed.store.tables import EVENTS, JOBS, LABELS, RETRY_KEYS, SPECS, STUDY_STARTS
 from trainshed.store.times import deadline_ns
 from trainshed.store.upsert import insert
 from trainshed.store.writer import Transaction
@@ -204,6 +205,9 @@ def _insert_rest(tx: Transaction, additions: Sequence[Addition]) -> None:
     add_rows(tx, SPECS, [a.spec for a in additions])
     add_rows(tx, EVENTS, [row for a in additions for row in _acceptance_rows(a, tx.now_ns)])
     add_labels(tx, {a.uid: a.new.spec.labels for a in additions})
+    starts = [start_row(a.uid, a.new.study_start) for a in additions if a.new.study_start]
+    if starts:
+        add_rows(tx, STUDY_STARTS, starts)
 
 
 def _acceptance_rows(addition: Addition, now_ns: int) -> Sequence[dict[str, Any]]:

@@ -20,6 +20,7 @@ from trainshed.model.resources import Claim, JobDemand, Node, Seat
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobError
 from trainshed.model.stopping import StopOrder
+from trainshed.model.study_start import KnownResult
 from trainshed.model.trials import Measurement, Values
 from trainshed.store.base import StoreFault
 
@@ -81,6 +82,8 @@ DATA: Final[Codec[Mapping[str, object]]] = Codec(dict[str, Any])
 TEXTS: Final[Codec[tuple[str, ...]]] = Codec(tuple[str, ...])
 TEXT: Final[Codec[str]] = Codec(str)
 VALUES: Final[Codec[Values]] = Codec(Values)
+KNOWN_RESULTS: Final[Codec[tuple[KnownResult, ...]]] = Codec(tuple[KnownResult, ...])
+POINTS: Final[Codec[tuple[Values, ...]]] = Codec(tuple[Values, ...])
 MEASUREMENT: Final[Codec[Measurement]] = Codec(Measurement)
 
 

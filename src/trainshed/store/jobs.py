@@ -56,6 +56,7 @@ from trainshed.store.tables import (
     REPORTS,
     RETRY_KEYS,
     SPECS,
+    STUDY_STARTS,
     TRIALS,
 )
 from trainshed.store.writer import Transaction
@@ -294,6 +295,7 @@ DROPS: Final = (
             RETRY_KEYS,
             REPORTS,
             TRIALS,
+            STUDY_STARTS,
             JOBS,
         )
     ),

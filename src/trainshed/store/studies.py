@@ -9,6 +9,8 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Connection, Integer, TextClause, bindparam, select, text, update
 
 from trainshed.model.status import JobState
+from trainshed.model.study_start import StudyStart
+from trainshed.model.trials import Values
 from trainshed.store import codec
 from trainshed.store import study_rows as rows
 from trainshed.store.adding import Addition, UidTaken, add_all, prepare
@@ -136,6 +138,24 @@ class StoredStudies:
             TrialJob(number=number, job_uid=job_uid, end_time=codec.to_time_or_none(end_ns))
             for number, job_uid, end_ns in self._db.rows(JOBS_OF_STUDY, of_uid=uid)
         ]
+
+    def study_start(self, uid: int) -> StudyStart:
+        """Return what a study has before its first trial; it never changes."""
+        row = self._db.row(rows.START_OF_STUDY, of_uid=uid)
+        if row is None:
+            return StudyStart()
+        results = codec.KNOWN_RESULTS.decode(row.results)
+        return StudyStart(results=results, points=codec.POINTS.decode(row.points))
+
+    def first_points(self, uid: int) -> tuple[Values, ...]:
+        """Return the points to try before the search; cheap if there are none."""
+        row = self._db.row(rows.FIRST_POINTS_OF_STUDY, of_uid=uid)
+        return () if row is None else codec.POINTS.decode(row.points)
+
+    def count_start(self, uid: int) -> tuple[int, int]:
+        """Return the numbers of known results and of first points of a study; cheap."""
+        row = self._db.row(rows.START_COUNTS, of_uid=uid)
+        return (0, 0) if row is None else (row.result_count, row.point_count)
 
     def apply_study(self, step: StudyStep) -> bool:
         """Apply a step; return False and write nothing if the study has changed since.

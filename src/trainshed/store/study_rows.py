@@ -10,12 +10,13 @@ from sqlalchemy import BigInteger, Integer, Row, Select, Text, bindparam, func, 
 
 from trainshed.model.attempt import Report
 from trainshed.model.status import JobState
+from trainshed.model.study_start import StudyStart
 from trainshed.model.trials import TrialRecord, TrialState, Values
 from trainshed.store import codec
 from trainshed.store.bulk import given
 from trainshed.store.records.jobs import JobKind
 from trainshed.store.records.studies import StoredTrial, TrialReports, TrialResult
-from trainshed.store.tables import JOBS, REPORTS, TRIALS
+from trainshed.store.tables import JOBS, REPORTS, STUDY_STARTS, TRIALS
 from trainshed.store.writer import Transaction
 
 #: Cached texts: the study loop rereads unchanged rows, such as 1,000 trials with 20 rows each.
@@ -126,6 +127,28 @@ HIDE_TRIALS: Final = (
         version=JOBS.c.version + 1,
     )
 )
+
+
+START_OF_STUDY: Final = select(STUDY_STARTS.c.results, STUDY_STARTS.c.points).where(
+    STUDY_STARTS.c.uid == bindparam("of_uid")
+)
+FIRST_POINTS_OF_STUDY: Final = select(STUDY_STARTS.c.points).where(
+    STUDY_STARTS.c.uid == bindparam("of_uid"), STUDY_STARTS.c.point_count > 0
+)
+START_COUNTS: Final = select(STUDY_STARTS.c.result_count, STUDY_STARTS.c.point_count).where(
+    STUDY_STARTS.c.uid == bindparam("of_uid")
+)
+
+
+def start_row(uid: int, start: StudyStart) -> dict[str, Any]:
+    """Return the row of what a study has before its first trial."""
+    return {
+        "uid": uid,
+        "result_count": len(start.results),
+        "point_count": len(start.points),
+        "results": codec.KNOWN_RESULTS.encode(start.results),
+        "points": codec.POINTS.encode(start.points),
+    }
 
 
 def open_studies_hint(dialect: str) -> str:

@@ -420,6 +420,15 @@ TRIALS: Final = Table(
     Index("trials_by_job", "job_uid", unique=True),
 )
 
+#: What a study has before its first trial (``model.study_start``): JSON texts that never change.
+STUDY_STARTS: Final = Table(
+    "study_starts",
+    METADATA,
+    _job(),
+    *_integers("result_count", "point_count"),
+    *_texts("results", "points"),
+)
+
 #: One row per step and trial.  Its reports are one JSON text: only one of the two databases can
 #: store NaN in a column of floats, and rows of single values are slow to read.
 REPORTS: Final = Table(

@@ -16,11 +16,13 @@ from trainshed.model.trials import (
     TRIAL_ENDED,
     TRIAL_STOPPED_EARLY,
     Measurement,
+    TrialOrigin,
     TrialRecord,
     TrialState,
     text_of,
 )
 from trainshed.tuning.ending import StudyEnding, ended, most_trials
+from trainshed.tuning.first_points import origin_of
 from trainshed.tuning.measuring import final
 from trainshed.tuning.ranking import best, objectives
 from trainshed.tuning.stopping import predicted, to_stop
@@ -190,13 +192,24 @@ def _new_trials(draft: _Study, context: StudyContext) -> tuple[tuple[TrialRecord
     if new_count < 1:
         return (), False
     trials = tuple(draft.trials.values())
-    suggested = suggest(study, trials, new_count, context.seed, prior=context.prior)
+    suggested = suggest(
+        study,
+        trials,
+        new_count,
+        context.seed,
+        prior=context.prior,
+        first_points=context.first_points,
+    )
     numbers = _free_numbers((*context.prior, *trials))
     new = tuple(TrialRecord(number=next(numbers), values=values) for values in suggested.values)
-    draft.events += [
-        StudyEvent(TRIAL_CREATED, trial_created(trial), {"trial": trial.number}) for trial in new
-    ]
+    draft.events += [_created(trial, context) for trial in new]
     return new, suggested.exhausted
+
+
+def _created(trial: TrialRecord, context: StudyContext) -> StudyEvent:
+    origin = origin_of(trial.values, context.first_points)
+    data = {"trial": trial.number, "origin": origin.value}
+    return StudyEvent(TRIAL_CREATED, trial_created(trial, origin), data)
 
 
 def _free_numbers(trials: Sequence[TrialRecord]) -> Iterator[int]:
@@ -206,12 +219,12 @@ def _free_numbers(trials: Sequence[TrialRecord]) -> Iterator[int]:
         yield number
 
 
-def trial_created(trial: TrialRecord) -> str:
-    """Describe a new trial: its number and its values."""
+def trial_created(trial: TrialRecord, origin: TrialOrigin = TrialOrigin.SEARCH) -> str:
+    """Describe a new trial: its number, its values, and whether the caller wanted it first."""
     values = ", ".join(f"{name}={text_of(value)}" for name, value in trial.values)
-    return (
-        f"Trial {trial.number} begins with {values}." if values else f"Trial {trial.number} begins."
-    )
+    begins = f"begins with {values}" if values else "begins"
+    enqueued = ", as enqueued" if origin is TrialOrigin.FIRST_POINT else ""
+    return f"Trial {trial.number} {begins}{enqueued}."
 
 
 def trial_ended(study: StudySpec, trial: TrialRecord, trials: Sequence[TrialRecord]) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from trainshed.model.attempt import Report
 from trainshed.model.status import JobState
-from trainshed.model.trials import TrialRecord
+from trainshed.model.trials import TrialRecord, Values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,8 @@ class StudyContext:
     """The time when the first trial began to run; None: no trial has run."""
     seed: int
     prior: tuple[TrialRecord, ...] = ()
-    """The trials of an earlier study, whose numbers are not used again."""
+    """The trials of an earlier study, whose numbers are not used again, and known results."""
+    first_points: tuple[Values, ...] = ()
+    """The points to try before the search."""
     has_news: bool = True
     """Whether a report arrived or a trial ended since the last step."""

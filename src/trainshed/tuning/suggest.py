@@ -14,6 +14,7 @@ from typing import Final
 from trainshed.model.study import Algorithm, StudySpec
 from trainshed.model.trials import TrialRecord, Values
 from trainshed.tuning.bayesian import Bayesian
+from trainshed.tuning.first_points import next_point
 from trainshed.tuning.history import History, history_of, pending_at
 from trainshed.tuning.random_search import first_point, random_of, random_points, some_values
 from trainshed.tuning.space import Space, points, space_of
@@ -32,19 +33,21 @@ class Suggestions:
 Propose = Callable[[History], Iterator[Values]]
 
 
-def suggest(
+def suggest(  # noqa: PLR0913 - all that a suggestion depends on
     study: StudySpec,
     trials: Sequence[TrialRecord],
     count: int,
     seed: int,
     *,
     prior: Sequence[TrialRecord] = (),
+    first_points: Sequence[Values] = (),
 ) -> Suggestions:
     """Return ``count`` new points; fewer only if the space is exhausted.
 
     Trials that are not final are pending.  ``prior`` are trials of an earlier study; their results
-    are used, and their points are not tried again.  The order of trials does not matter.  Raises
-    ValueError for a grid over a range of DOUBLE.
+    are used, and their points are not tried again.  ``first_points`` come before the points of the
+    algorithm.  The order of trials does not matter.  Raises ValueError for a grid over a range of
+    DOUBLE.
     """
     space = space_of(study)
     history = history_of(study, space, trials, prior)
@@ -53,7 +56,8 @@ def suggest(
     values: list[Values] = []
     while len(values) < count:
         draw = random_of(seed, history.number, "untried")
-        point = first_untried(space, propose(history), tried, draw)
+        proposed = chain(next_point(first_points, space, tried), _lazily(propose, history))
+        point = first_untried(space, proposed, tried, draw)
         if point is None:
             return Suggestions(values=tuple(values), exhausted=True)
         values.append(point)
@@ -61,6 +65,11 @@ def suggest(
         history = _with(history, space, point)
     exhausted = space.size is not None and len(tried) >= space.size
     return Suggestions(values=tuple(values), exhausted=exhausted)
+
+
+def _lazily(propose: Propose, history: History) -> Iterator[Values]:
+    """Yield the points of an algorithm, which computes nothing before it is asked for the first."""
+    yield from propose(history)
 
 
 def _with(history: History, space: Space, point: Values) -> History:

@@ -15,7 +15,14 @@ from typing import Any, ClassVar, Final, TypeVar
 from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.log_line import LogLine
 from trainshed.model.status import JobState
-from trainshed.model.trials import EarlyStop, Measurement, TrialRecord, TrialState, TrialView
+from trainshed.model.trials import (
+    EarlyStop,
+    Measurement,
+    TrialOrigin,
+    TrialRecord,
+    TrialState,
+    TrialView,
+)
 from trainshed.wire.times import rfc3339, timestamp
 
 Json = Mapping[str, Any]
@@ -88,10 +95,16 @@ class TrialSummary(Answer):
     end_time: str | None = None
     early_stop: EarlyStop | None = None
     """Why a rule stopped it; absent for trials that an older version of the server stopped."""
+    origin: TrialOrigin | None = None
+    """``FIRST_POINT``: the caller wanted this point to be tried before the search.  Absent: the
+    study's algorithm chose it."""
 
 
 def trial_summary(
-    view: TrialView, job_uid: int, early_stop: EarlyStop | None = None
+    view: TrialView,
+    job_uid: int,
+    early_stop: EarlyStop | None = None,
+    origin: TrialOrigin = TrialOrigin.SEARCH,
 ) -> TrialSummary:
     """Return the summary of a trial."""
     trial = view.trial
@@ -107,6 +120,7 @@ def trial_summary(
         start_time=rfc3339(trial.start_time),
         end_time=rfc3339(trial.end_time),
         early_stop=early_stop,
+        origin=None if origin is TrialOrigin.SEARCH else origin,
     )
 
 

@@ -67,6 +67,10 @@ class StudyDescription(Answer):
     trial_count_max: int
     trial_count_parallel: int
     counts: TrialCounts
+    known_results: int
+    """The number of results from elsewhere that the search uses."""
+    first_points: int
+    """The number of points that the caller wanted to be tried before the search."""
     leaders: Sequence[int]
     """The number of the best trial; with several objectives the Pareto front, at most 100."""
 

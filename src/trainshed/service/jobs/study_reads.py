@@ -25,6 +25,7 @@ from trainshed.service.jobs.study_answers import (
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.studies import StoredTrial, TrialResult
 from trainshed.tuning.curves import TrialCurve, curves
+from trainshed.tuning.first_points import origin_of
 from trainshed.tuning.ranking import objectives, pareto, upward
 from trainshed.tuning.thinning import thin_out
 from trainshed.wire.native_v1 import trial_summary
@@ -49,6 +50,7 @@ class StudyReader:
         results = self.stories.store.trial_results(record.uid)
         front = pareto(study, [result.trial for result in results])
         is_single = len(objectives(study)) == 1
+        known_results, first_points = self.stories.store.count_start(record.uid)
         return StudyDescription(
             name=record.name,
             display_name=record.job.spec.display_name or record.job.job_id,
@@ -61,6 +63,8 @@ class StudyReader:
             trial_count_max=study.trial_count_max,
             trial_count_parallel=study.trial_count_parallel,
             counts=_count(results),
+            known_results=known_results,
+            first_points=first_points,
             leaders=[trial.number for trial in front[: 1 if is_single else LEADERS_MAX]],
         )
 
@@ -79,8 +83,14 @@ class StudyReader:
             return Trials(trials=[])
         stored = self.stories.store.trials_after(record.uid, after=after, limit=limit)
         stops = self._early_stops(record, stored)
+        points = frozenset(self.stories.store.first_points(record.uid) if stored else ())
         trials = [
-            trial_summary(trial_view(record, study, one), one.job_uid, stops.get(one.trial.number))
+            trial_summary(
+                trial_view(record, study, one),
+                one.job_uid,
+                stops.get(one.trial.number),
+                origin_of(one.trial.values, points),
+            )
             for one in stored
         ]
         return Trials(trials=trials)

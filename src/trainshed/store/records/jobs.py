@@ -22,6 +22,7 @@ from trainshed.model.resources import Claim, JobDemand, Seat, SeatsOrClaim
 from trainshed.model.restarts import Restarts
 from trainshed.model.roles import Role
 from trainshed.model.status import Job, JobState
+from trainshed.model.study_start import StudyStart
 from trainshed.store.records.steps import NewEvent
 
 
@@ -59,6 +60,8 @@ class NewJob:
     """Sentences that begin the job's log."""
     events: "tuple[NewEvent, ...]" = ()
     """The job's first events, after the event ACCEPTED."""
+    study_start: StudyStart | None = None
+    """What a study has before its first trial; None: nothing."""
     retry_key: str | None = None
     running_s_max: float | None = None
     """How many seconds the job may be RUNNING, all attempts together; None for no limit."""

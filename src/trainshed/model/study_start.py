@@ -1,0 +1,84 @@
+"""What a study has before its first trial: known results, and the first points to try.
+
+Results and points arrive as a caller has them, with parameters that may differ from those of the
+study (``ResultRow``, ``PointRow``).  ``tuning.known_results`` turns them into points of the study
+(``StudyStart``), which the server stores with it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from trainshed.model.study import Goal
+from trainshed.model.trials import Values
+
+#: The most known results and first points of a study.
+RESULTS_MAX: Final = 1000
+POINTS_MAX: Final = 100
+
+#: The kinds of the events of a study that say which known results and first points it has.
+KNOWN_RESULTS: Final = "KNOWN_RESULTS"
+FIRST_POINTS: Final = "FIRST_POINTS"
+
+#: A value as a file has it; ``bool`` is a word of a list.
+RawValue = float | int | str | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnnamedValue:
+    """A value of an objective without a name; ``goal`` None: unknown."""
+
+    value: float
+    goal: Goal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultRow:
+    """One result as its source has it."""
+
+    name: str
+    """Where it is from, such as ``row 3 of results.csv``."""
+    parameters: Mapping[str, RawValue] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    cells: Mapping[str, RawValue] = field(default_factory=dict)
+    """Values that are parameters, metrics or neither: the study's names decide."""
+    unnamed: tuple[UnnamedValue, ...] = ()
+    """Values of the objectives in their order, of a source that names no metrics."""
+    fault: str = ""
+    """Why the source itself says that this is no result, such as ``the run is FAILED``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointRow:
+    """One point that a caller wants to be tried first."""
+
+    name: str
+    """As the caller wrote it, or where it is from."""
+    parameters: Mapping[str, RawValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IgnoredRow:
+    """A result that the study does not use.  Rows with equal ``reason`` are counted together."""
+
+    name: str
+    reason: str
+    value: str = ""
+    """The value at fault; empty if none is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownResult:
+    """A known result as a point of the study, with all of the study's metrics."""
+
+    values: Values
+    metrics: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyStart:
+    """The known results and the first points of a study; they never change."""
+
+    results: tuple[KnownResult, ...] = ()
+    points: tuple[Values, ...] = ()
+    """The points to try before the search, in their order."""

@@ -1,0 +1,83 @@
+"""Checks the points that a caller wants to be tried first, and finds the next one.
+
+They come before the points of every algorithm.  A point is found by its values, so that a restarted
+server goes on with the first one that has no trial; no state says how far it is.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from trainshed.model.study import StudySpec
+from trainshed.model.study_start import PointRow
+from trainshed.model.trials import TrialOrigin, Values
+from trainshed.tuning.known_results import ValueFault, find_point, shorten
+from trainshed.tuning.space import Space, space_of
+
+
+class PointFault(NamedTuple):
+    """What is wrong with a first point; ``position`` is its index, ``parameter`` may be empty."""
+
+    position: int
+    parameter: str
+    message: str
+
+
+def check_points(
+    study: StudySpec, rows: Sequence[PointRow]
+) -> tuple[tuple[Values, ...], tuple[PointFault, ...]]:
+    """Return the points of a study that admission has accepted, and all faults."""
+    space = space_of(study)
+    points: dict[Values, str] = {}
+    faults: list[PointFault] = []
+    for position, row in enumerate(rows):
+        point_faults = list(_check_names(space, row.parameters))
+        point = None
+        try:
+            point = find_point(space, row.parameters)
+        except ValueFault as fault:
+            message = f"{fault.reason}, got {fault.value}" if fault.value else fault.reason
+            point_faults.append((fault.parameter, message))
+        if point is not None and not point_faults:
+            point_faults = list(_check_activity(space, row, point))
+            if not point_faults and point in points:
+                point_faults.append(("", f"it is the same point as {points[point]}"))
+            points.setdefault(point, row.name)
+        faults += [PointFault(position, *fault) for fault in point_faults]
+    return tuple(points), tuple(faults)
+
+
+def next_point(
+    points: Sequence[Values], space: Space, tried: Collection[Values]
+) -> Iterator[Values]:
+    """Yield the first point that is not tried yet; nothing if all are."""
+    for point in points:
+        chosen = space.chosen(point)
+        if chosen is not None and space.point(chosen) not in tried:
+            yield space.point(chosen)
+            return
+
+
+def origin_of(values: Values, points: Collection[Values]) -> TrialOrigin:
+    """Return why a trial has its values: first points come before the search."""
+    return TrialOrigin.FIRST_POINT if values in points else TrialOrigin.SEARCH
+
+
+def _check_names(space: Space, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    names = list(dict.fromkeys(dimension.name for dimension in space.dimensions))
+    for name in values:
+        if name not in names:
+            yield name, f"{shorten(name)} is not a parameter of the study ({', '.join(names)})"
+
+
+def _check_activity(space: Space, row: PointRow, point: Values) -> Iterator[tuple[str, str]]:
+    active = dict(point)
+    for name in row.parameters:
+        if name not in active:
+            parents = ", ".join(
+                sorted(
+                    space.dimensions[dimension.parent].name
+                    for dimension in space.dimensions
+                    if dimension.name == name and dimension.parent is not None
+                )
+            )
+            yield name, f"{name} has no effect at this value of {parents}; leave it out"

@@ -1,0 +1,72 @@
+import pytest
+
+from trainshed.model.study import Algorithm
+from trainshed.model.study_start import PointRow
+from trainshed.model.trials import TrialOrigin, TrialState
+from trainshed.tuning.first_points import check_points, origin_of
+from trainshed.tuning.suggest import suggest
+from tuning.spaces import double, integer, study, trial, when, words
+
+SPACE = (
+    integer("n", 1.0, 8.0, default=2.0),
+    words("adam", "sgd", conditions=(when(integer("m", 1.0, 5.0), "sgd"),)),
+)
+
+
+def rows(*points):
+    return [PointRow(name=f"p{n}", parameters=one) for n, one in enumerate(points, 1)]
+
+
+def faults(*points):
+    return [tuple(fault) for fault in check_points(study(*SPACE), rows(*points))[1]]
+
+
+def test_points_are_in_the_order_of_the_study_and_take_defaults():
+    points, found = check_points(
+        study(*SPACE), rows({"opt": "adam", "n": "4"}, {"opt": "sgd", "m": 3})
+    )
+    assert found == ()
+    assert points == ((("n", 4), ("opt", "adam")), (("n", 2), ("opt", "sgd"), ("m", 3)))
+
+
+def test_each_point_and_parameter_at_fault_is_named():
+    assert faults(
+        {"opt": "adam"},
+        {"opt": "adam", "n": 9},
+        {"n": 3},
+        {"opt": "adam", "lr": 1},
+        {"opt": "adam", "m": 3},
+        {"opt": "adam", "n": 2},
+    ) == [
+        (1, "n", "n is not a whole number from 1 to 8, got 9"),
+        (2, "opt", "opt is missing and has no defaultValue"),
+        (3, "lr", "lr is not a parameter of the study (n, opt, m)"),
+        (4, "m", "m has no effect at this value of opt; leave it out"),
+        (5, "", "it is the same point as p1"),
+    ]
+
+
+@pytest.mark.parametrize("algorithm", Algorithm)
+def test_first_points_come_before_every_search_and_each_once(algorithm):
+    spec = study(*SPACE, algorithm=algorithm, trial_count_max=20)
+    points = ((("n", 7), ("opt", "adam")), (("n", 1), ("opt", "sgd"), ("m", 5)))
+    batch = suggest(spec, (), 4, 9, first_points=points).values
+    assert batch[:2] == points
+    assert len(set(batch)) == 4
+    running = [trial(1, points[0], state=TrialState.ACTIVE)]
+    assert suggest(spec, running, 3, 9, first_points=points).values == batch[1:4]
+    assert [origin_of(values, points) for values in batch] == [
+        *[TrialOrigin.FIRST_POINT] * 2,
+        *[TrialOrigin.SEARCH] * 2,
+    ]
+
+
+def test_a_point_with_a_known_result_is_not_tried_again():
+    point = (("lr", 0.5),)
+    known = [trial(0, point, loss=0.1)]
+    assert suggest(study(double()), (), 1, 9, prior=known, first_points=[point]).values != (point,)
+
+
+def test_a_point_of_another_space_is_passed_over():
+    odd = ((("gone", 1.0),), (("lr", 0.25),))
+    assert suggest(study(double()), (), 1, 9, first_points=odd).values == (odd[1],)
