@@ -1,19 +1,40 @@
-"""Measures the time of a suggestion by the default algorithm, for growing numbers of trials."""
+"""Measures the time and the memory of suggestions by the default algorithm.
 
+A suggestion is measured for growing numbers of trials of 20 dimensions: its goals are 20 ms at 100
+trials and 60 ms at 1,000.  A later suggestion is the mean of ten, each after one more trial, with
+the fits of the model among them.  The memory is the peak of a process that makes suggestions for
+1,000 trials (``memory.py``); its goal is 20 MB above that of an earlier checkout.
+"""
+
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
+from benchmarks import harness
+from benchmarks.harness import Report, at_most
 from benchmarks.tuning.peers import OURS, Peer, peer
 from benchmarks.tuning.spaces import double
-from trainshed.model.study import Goal, Metric, StudySpec
+from trainshed.model.study import SEARCH_RULE, Goal, Metric, StudySpec
 from trainshed.model.trials import Measurement, TrialRecord, TrialState
 from trainshed.tuning import gaussian, suggest
 
 SIZES: Sequence[int] = (50, 100, 200, 500, 1000)
 _LATER_COUNT = 10
+
+#: The most milliseconds of a later suggestion, by the number of trials.
+LATER_MAX_MS: Final[Mapping[int, float]] = {100: 20.0, 1000: 60.0}
+#: The most megabytes above an earlier checkout.
+MORE_MEMORY_MAX_MB: Final = 20.0
+#: The numbers of objectives and of limits of the studies whose memory is measured.
+_MEASURED: Final = {"one objective": (1, 0), "two objectives and a limit": (2, 1)}
+_MEMORY: Final = Path(__file__).with_name("memory.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +51,49 @@ def growth(dimensions: int = 20, sizes: Sequence[int] = SIZES) -> list[Growth]:
     warm = _trials(sizes[0], dimensions)
     suggest.suggest(_study(dimensions), warm, 1, 0)  # load modules before measuring
     return [_at(size, dimensions) for size in sizes]
+
+
+def measure(against: Path | None) -> Report:
+    """Measure the time and the memory; ``against`` is an earlier checkout, or None."""
+    costs = growth()
+    return Report(goals=[*goals(costs), *memory(against)], lines=[*lines(costs)])
+
+
+def goals(costs: Sequence[Growth]) -> Iterator[harness.Goal]:
+    """Yield the later suggestions; the sizes with a limit are judged."""
+    for cost in costs:
+        limit = LATER_MAX_MS.get(cost.trials)
+        yield at_most(f"a suggestion at {cost.trials:,} trials", cost.next_ms, limit, "ms")
+
+
+def lines(costs: Sequence[Growth]) -> Iterator[str]:
+    """Yield a line for each size."""
+    for cost in costs:
+        spent = f"{cost.first_ms:6.0f} ms after a start, {cost.next_ms:6.0f} ms later"
+        yield f"{cost.trials:6,} trials: {spent}"
+
+
+def memory(against: Path | None) -> Iterator[harness.Goal]:
+    """Yield the peak memories; compare them with those of the checkout ``against`` if given.
+
+    Raises CalledProcessError if the checkout cannot make suggestions.
+    """
+    for name, metrics in _MEASURED.items():
+        here = _memory_mb(Path(__file__).parents[2], metrics)
+        if against is None:
+            yield at_most(f"memory, {name}", here, None, "MB")
+        else:
+            before = _memory_mb(against.resolve(), metrics)
+            note = f"{here:.0f} MB here, {before:.0f} MB there"
+            more = f"memory above {against}, {name}"
+            yield at_most(more, here - before, MORE_MEMORY_MAX_MB, "MB", note)
+
+
+def _memory_mb(checkout: Path, metrics: tuple[int, int]) -> float:
+    threads = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")}
+    environment = {**os.environ, **threads, "PYTHONPATH": str(checkout / "src")}
+    command = [sys.executable, str(_MEMORY), str(checkout), *map(str, metrics)]
+    return float(subprocess.check_output(command, env=environment, text=True))
 
 
 def _at(size: int, dimensions: int) -> Growth:
@@ -53,6 +117,7 @@ def _study(dimensions: int) -> StudySpec:
         metrics=(Metric(metric_id="loss", goal=Goal.MINIMIZE),),
         parameters=tuple(double(f"x{i}", 0, 1) for i in range(dimensions)),
         trial_count_max=2000,
+        search_rule=SEARCH_RULE,
     )
 
 

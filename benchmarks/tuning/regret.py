@@ -1,13 +1,14 @@
 """Measures suggestions: the regret compared with Optuna's samplers, and the processor time.
 
     python -m benchmarks tuning [--quick] [--keep FILE] [--vizier PYTHON] [--out PNG]
+    python -m benchmarks tuning --costs [--against SRC]
 
 The problems are functions similar to BBOB's in 4 and 20 dimensions, two of them drawn at run time,
 a mixed and a conditional space, and two small trainings.  A search has 100 trials, one at a time or
 4 in parallel; there are 5 seeds.  Optuna's GP searches only with some seeds, and is compared on
 those.  ``runs.Regrets`` defines the normalised regret.  The goals for its median over all searches:
 at most 5 % more than the best sampler of Optuna one at a time, and no more than it with 4 in
-parallel.  The goal for a suggestion: less than 150 ms at 500 trials of 20 dimensions.
+parallel.  ``costs`` has the goals for the time and the memory of suggestions.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from pathlib import Path
 
 from benchmarks import charts
 from benchmarks.harness import Benchmark, Goal, Report, at_most
-from benchmarks.tuning.costs import Growth, crowd_s, growth
+from benchmarks.tuning import costs
 from benchmarks.tuning.functions import DRAWN, FIXED
 from benchmarks.tuning.peers import OPTUNAS, OURS
 from benchmarks.tuning.problems import OTHERS
@@ -31,7 +32,6 @@ from benchmarks.tuning.runs import Cell, Regrets, Run, regrets, run_search
 from benchmarks.tuning.searches_file import Todo, keep, split
 
 BEHIND_MAX, AHEAD_MAX = 1.05, 1.0
-COST_MAX_MS = 150.0
 #: The trials of a large study, and the number that run at once.
 CROWD, CROWD_PARALLEL = 1000, 50
 CROWD_S_MAX = 60.0
@@ -47,6 +47,8 @@ def measure(args: argparse.Namespace) -> Report:
     """Run all searches, compare them, and draw the picture."""
     if args.dry:
         return measure_dry(args)
+    if args.costs:
+        return costs.measure(args.against)
     for library in ("OPENBLAS", "OMP", "MKL"):  # the workers load them: one thread in each
         os.environ[f"{library}_NUM_THREADS"] = "1"
     args.draw = random.SystemRandom().randrange(10**6) if args.draw is None else args.draw
@@ -59,10 +61,11 @@ def measure(args: argparse.Namespace) -> Report:
     lines = [line for parallel in MODES for line in _table(table, parallel)]
     if args.vizier:
         lines += _beside_vizier(runs, args)
-    costs = growth()
+    spent = costs.measure(args.against)
+    behind = [_behind(table, parallel) for parallel in MODES]
     report = Report(
-        goals=[*(_behind(table, parallel) for parallel in MODES), _cost(costs, 500), _crowd(CROWD)],
-        lines=[*lines, *_cost_lines(costs)],
+        goals=[*behind, *spent.goals, _crowd(CROWD)],
+        lines=[*lines, *spent.lines],
     )
     if reason := charts.draw_regret(_tables_by_step(runs), args.out):
         report.left_out["picture"] = reason
@@ -75,9 +78,9 @@ def measure_dry(args: argparse.Namespace) -> Report:
     cells = [Cell(dimensions=4, name="sphere", parallel=parallel, seed=0) for parallel in MODES]
     names = (OURS, "random")
     table = regrets([run_search(name, cell, DRY_TRIALS) for name in names for cell in cells])
-    costs = growth(dimensions=4, sizes=DRY_SIZES)
+    growth = costs.growth(dimensions=4, sizes=DRY_SIZES)
     return Report(
-        goals=[_cost(costs, DRY_SIZES[0]), _crowd(DRY_TRIALS)],
+        goals=[*costs.goals(growth), _crowd(DRY_TRIALS)],
         left_out=dict.fromkeys(OPTUNAS, "not searched in the dry form"),
         lines=[*(line for parallel in MODES for line in _table(table, parallel))],
     )
@@ -98,6 +101,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="a file to which to add the searches, so that the next run skips them",
     )
     parser.add_argument("--vizier", help="a Python that has google-vizier")
+    parser.add_argument(
+        "--costs", action="store_true", help="measure only the time and the memory of suggestions"
+    )
+    parser.add_argument(
+        "--against", type=Path, help="an earlier checkout, with whose memory to compare"
+    )
     parser.add_argument("--out", type=Path, default=Path("docs/images/tuning-regret.png"))
 
 
@@ -178,19 +187,8 @@ def _behind(table: Regrets, parallel: int) -> Goal:
     return at_most(f"regret, {MODES[parallel]}, over {best}'s", ratios[best], limit, "times")
 
 
-def _cost(costs: Sequence[Growth], trials: int) -> Goal:
-    (cost,) = (cost for cost in costs if cost.trials == trials)
-    return at_most(f"a suggestion at {trials} trials", cost.first_ms, COST_MAX_MS, "ms")
-
-
-def _cost_lines(costs: Sequence[Growth]) -> Iterator[str]:
-    for cost in costs:
-        spent = f"{cost.first_ms:6.0f} ms alone, {cost.next_ms:6.0f} ms after"
-        yield f"{cost.trials:6} trials: {spent}"
-
-
 def _crowd(trials: int) -> Goal:
-    seconds = crowd_s(trials, min(trials, CROWD_PARALLEL))
+    seconds = costs.crowd_s(trials, min(trials, CROWD_PARALLEL))
     name = f"{trials:,} suggestions, {CROWD_PARALLEL} in parallel"
     return at_most(name, seconds, CROWD_S_MAX, "s")
 

@@ -42,7 +42,7 @@ class TrialState(enum.Enum):
     @property
     def is_final(self) -> bool:
         """Whether the state cannot change any more."""
-        return self in {TrialState.SUCCEEDED, TrialState.INFEASIBLE}
+        return self is TrialState.SUCCEEDED or self is TrialState.INFEASIBLE
 
 
 class TrialOrigin(enum.Enum):
