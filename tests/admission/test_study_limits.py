@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admission.asking import ask, group
 from admission.studies import (
     ACCURACY,
+    JOB,
     discrete,
     double,
     integer,
@@ -18,7 +20,12 @@ from admission.studies import (
     when,
     words,
 )
+from trainshed.admission import check
+from trainshed.model.early_stopping import STOPPING_LABEL, stopping_with_labels
+from trainshed.model.faults import Field, FieldPath
+from trainshed.model.roles import Dialect
 from trainshed.model.study import (
+    AshaRule,
     ConvexRule,
     DecayCurveRule,
     EndingRules,
@@ -31,7 +38,7 @@ from trainshed.model.study import (
 from trainshed.model.study_places import StudyField
 
 LOSS = Metric(metric_id="loss")
-STOPPING = (MedianRule(), DecayCurveRule(), ConvexRule())
+STOPPING = (MedianRule(), DecayCurveRule(), ConvexRule(), AshaRule())
 
 
 def limit(threshold=1.0, fraction=0.5):
@@ -217,3 +224,68 @@ def test_any_end_is_answered_in_whole_sentences(ending):
         assert violation.message
         assert violation.accepted
         assert "None" not in violation.message
+
+
+def labelled(spec, text, dialect=Dialect.AIPLATFORM_V1):
+    job = JOB[dialect](group(), study=spec, labels={STOPPING_LABEL: text})
+    return [v for v in check(ask(job)) if v.rule in {"early-stopping-label", "study-stopping"}]
+
+
+@pytest.mark.parametrize("dialect", sorted(Dialect, key=str))
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("asha", AshaRule()),
+        ("asha-4", AshaRule(reduction=4)),
+        ("asha-2-20", AshaRule(reduction=2, first_rung=20)),
+        ("asha-3-60s", AshaRule(first_rung=60, by_time=True)),
+        ("median", MedianRule()),
+        ("decay-curve", DecayCurveRule()),
+        ("convex", ConvexRule()),
+    ],
+)
+def test_a_label_names_the_rule_of_early_stopping(text, rule, dialect):
+    assert labelled(study(), text, dialect) == []
+    assert stopping_with_labels(study(), {STOPPING_LABEL: text}) == rule
+
+
+@pytest.mark.parametrize(
+    "text", ["", "none", "asha-", "asha-1", "asha-0", "asha-3-0", "asha-4-20m", "decay_curve"]
+)
+def test_any_other_label_of_early_stopping_is_refused_with_what_is_accepted(text):
+    (fault,) = labelled(study(), text)
+    assert fault.rule == "early-stopping-label"
+    assert fault.field == FieldPath(Field.LABELS)
+    assert repr(text) in fault.message
+    assert all(word in fault.accepted for word in ("asha-4-20s", "median", "decay-curve", "convex"))
+    assert stopping_with_labels(study(), {STOPPING_LABEL: text}) is None
+
+
+def test_a_label_and_a_study_with_another_rule_are_refused():
+    (fault,) = labelled(study(stopping=DecayCurveRule()), "asha-4")
+    assert fault.message == (
+        "the label trainshed-early-stopping is asha-4, and the study has the rule decay-curve"
+    )
+    assert fault.accepted == "decay-curve, or a study without a rule"
+
+
+def test_a_label_with_the_rule_of_the_study_leaves_its_numbers():
+    spec = study(stopping=MedianRule(by_time=True))
+    assert labelled(spec, "median") == []
+    assert stopping_with_labels(spec, {STOPPING_LABEL: "median"}) == spec.stopping
+
+
+def test_in_ml_v1_the_label_says_which_rule_early_stopping_is():
+    spec = study(stopping=DecayCurveRule())
+    assert labelled(spec, "asha", Dialect.ML_V1) == []
+    assert stopping_with_labels(spec, {STOPPING_LABEL: "asha"}) == AshaRule()
+
+
+def test_a_label_stops_no_trials_of_several_objectives():
+    (fault,) = labelled(study(metrics=(LOSS, Metric(metric_id="acc"))), "asha")
+    assert (fault.rule, fault.field) == ("study-stopping", FieldPath(Field.LABELS))
+
+
+def test_the_label_of_a_job_without_a_study_has_no_meaning():
+    job = JOB[Dialect.AIPLATFORM_V1](group(), labels={STOPPING_LABEL: "fast"})
+    assert check(ask(job)) == ()

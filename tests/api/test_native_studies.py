@@ -1,5 +1,6 @@
 """The native routes of a study: its description, pages of trials, curves and importances."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -21,6 +22,7 @@ from trainshed.api.native.app import native_app
 from trainshed.model.refusals import Refusal
 from trainshed.model.status import JobState
 from trainshed.model.study import (
+    AshaRule,
     Condition,
     ConvexRule,
     Goal,
@@ -155,6 +157,25 @@ def test_a_young_study_has_no_leader(edge, store):
     assert (body["leaders"], body["counts"]["made"]) == ([], 0)
     assert get(edge, "young/trials") == {"trials": []}
     assert get(edge, "young/trials:curves")["curves"] == []
+
+
+def test_rungs_have_their_trials_and_their_bar(edge, store):
+    halving = replace(SPEC, stopping=AshaRule(), metrics=SPEC.metrics[:1])
+    record = add_study(store, project="demo", job_id="halving", study=halving)
+    assert get(edge, "halving/study")["rungs"] == []
+    add_trials(store, record.uid, 1, 2, 3)
+    reports = (reported(1, *[0.5] * 28), reported(2, *[0.25] * 4), reported(3, *[0.75] * 4))
+    last = Measurement(step=27, metrics=(("accuracy", 0.5),))
+    ended = trial(1, state=TrialState.SUCCEEDED, final=last)
+    advance(store, record.uid, trials=(ended,), reports=reports)
+    body = get(edge, "halving/study")
+    assert (body["stopping"], body["rungsByTime"]) == ("asha", False)
+    assert body["rungs"] == [{"at": 3.0, "trials": 3, "bar": 0.75}, {"at": 9.0, "trials": 1}]
+
+
+@pytest.mark.usefixtures("study")
+def test_a_study_with_another_rule_has_no_rungs(edge):
+    assert "rungs" not in get(edge, "tune/study")
 
 
 @pytest.mark.usefixtures("study")

@@ -22,6 +22,7 @@ from trainshed.model.roles import Dialect
 from trainshed.model.status import FINAL, JobState
 from trainshed.model.study import (
     Algorithm,
+    AshaRule,
     EndingRules,
     MedianRule,
     Metric,
@@ -157,6 +158,20 @@ def test_bad_trials_are_stopped_early(make_world):
         assert view.trial.state is TrialState.SUCCEEDED
         assert view.job_state is CANCELLED
         assert view.trial.final is not None
+    best = max(views, key=lambda view: view.trial.final.value("acc"))
+    assert not best.trial.stopped_early
+
+
+def test_trials_are_stopped_at_rungs_and_the_story_says_why(make_world):
+    world = make_world(partial(script, runs_s=20.0))
+    spec = study(trial_count_max=16, stopping=AshaRule(), algorithm=Algorithm.RANDOM_SEARCH)
+    uid = world.tune(spec)
+    assert run_to_end(world, world.controller(), uid) == [SUCCEEDED]
+    views = world.trials(uid)
+    early = [view for view in views if view.trial.stopped_early]
+    assert early
+    assert {view.job_state for view in early} == {CANCELLED}
+    assert ", rung 1 of 2, is " in world.messages(uid)
     best = max(views, key=lambda view: view.trial.final.value("acc"))
     assert not best.trial.stopped_early
 

@@ -20,7 +20,7 @@ from trainshed.model.refusals import Code
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
-from trainshed.model.study import SEARCH_RULE
+from trainshed.model.study import SEARCH_RULE, AshaRule
 from trainshed.placement.jobs import QuotaRule
 from trainshed.store.records.jobs import JobKind
 from trainshed.store.records.studies import StudyStep
@@ -300,6 +300,22 @@ def test_a_study_is_stored_and_does_not_wait_in_the_queue(desk, kind):
     assert desk.jobs.trials(record) == ()
     assert record.job.spec.study.search_rule == SEARCH_RULE
     assert desk.store.to_launch(record.uid)[0].study.search_rule == SEARCH_RULE
+
+
+@pytest.mark.parametrize("kind", [JobKind.TUNING_JOB, JobKind.ML_JOB])
+def test_a_label_chooses_the_rule_of_early_stopping(desk, kind):
+    document = {**study_document(kind), "labels": {"trainshed-early-stopping": "asha-4"}}
+    record = desk.jobs.create(kind, PROJECT, PLACE, document, creator="ann")
+    assert record.job.spec.study.stopping == AshaRule(reduction=4)
+    assert desk.store.to_launch(record.uid)[0].study.stopping == AshaRule(reduction=4)
+
+
+@pytest.mark.parametrize("kind", [JobKind.TUNING_JOB, JobKind.ML_JOB])
+def test_an_unknown_label_of_early_stopping_is_refused_by_its_field(desk, kind):
+    document = {**study_document(kind), "labels": {"trainshed-early-stopping": "hyperband"}}
+    error = refusal(desk.jobs.create, kind, PROJECT, PLACE, document, creator="ann")
+    assert [one.field for one in error.violations] == ["labels"]
+    assert "decay-curve" in error.violations[0].accepted
 
 
 def test_a_study_goes_on_only_from_one_that_is_over_and_alike(desk):

@@ -15,6 +15,7 @@ from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node, Seat
 from trainshed.model.roles import Role
 from trainshed.model.status import JobError
 from trainshed.model.study import (
+    AshaRule,
     ConvexRule,
     DecayCurveRule,
     EndingRules,
@@ -55,7 +56,11 @@ STUDY = st.builds(
     StudySpec,
     metrics=st.lists(st.builds(Metric, metric_id=TEXT, safety=SAFETY), max_size=2).map(tuple),
     parameters=st.lists(PARAMETER, max_size=2).map(tuple),
-    stopping=st.none() | st.builds(MedianRule) | st.builds(DecayCurveRule) | st.builds(ConvexRule),
+    stopping=st.none()
+    | st.builds(MedianRule)
+    | st.builds(DecayCurveRule)
+    | st.builds(ConvexRule)
+    | st.builds(AshaRule),
     ending=st.builds(EndingRules, runtime_max=LIMIT),
 )
 VALUES = {

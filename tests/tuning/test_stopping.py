@@ -7,6 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from trainshed.model.study import (
+    AshaRule,
     ConvexRule,
     DecayCurveRule,
     Goal,
@@ -18,7 +19,12 @@ from trainshed.model.study import (
 from trainshed.model.trials import EarlyStop, Measurement, TrialRecord, TrialState
 from trainshed.tuning.stopping import JUDGES, predicted, to_stop
 
-RULES = (MedianRule(), DecayCurveRule(), ConvexRule(measurement_count_min=2))
+RULES = (
+    MedianRule(),
+    DecayCurveRule(),
+    ConvexRule(measurement_count_min=2),
+    AshaRule(first_rung=2),
+)
 
 
 def study(rule=RULES[0], goal=Goal.MAXIMIZE):

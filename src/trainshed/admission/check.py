@@ -57,6 +57,7 @@ RULES: tuple[Rule, ...] = (
     study.study_algorithm_fits,
     study.study_trials_are_possible,
     study.study_stopping_fits,
+    study.study_stopping_label_fits,
     study_ending.study_ending_is_possible,
     directories.job_dir_is_a_path,
     software.programs_are_whole,

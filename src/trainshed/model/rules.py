@@ -120,6 +120,8 @@ STUDY: Final[Mapping[str, str]] = {
     "study-condition": "A condition names a value that the parent parameter does not have.",
     "study-safety": "A safety metric's limits are impossible, or no metric is left to optimize.",
     "study-stopping": "The rule by which trials are stopped early cannot be used with the study.",
+    "early-stopping-label": "The label trainshed-early-stopping has a value that is not a rule, or "
+    "another rule than the study has.",
     "study-ending": "The rules by which the study ends are impossible, or exclude each other.",
     "study-previous": "The previous job does not exist, has not ended, or has another study.",
     "study-known-results": "The known results are too many, or their study does not exist.",

@@ -108,10 +108,25 @@ class ConvexRule:
     update_all_stopped_trials: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AshaRule:
+    """Stop a trial at a rung, a step, unless it is among the best of those that came so far.
+
+    Asynchronous successive halving; ``tuning.asha`` derives the rungs that are not given.
+    """
+
+    rule: Literal["asha"] = "asha"
+    reduction: int = 3
+    """One of so many trials at a rung continues; the steps of rungs differ by this factor."""
+    first_rung: int | None = None
+    """The step, or second, of the first rung; None: derived from the longest finished trial."""
+    by_time: bool = False
+
+
 #: The newest rule by which DEFAULT suggests trials (``StudySpec.search_rule``).
 SEARCH_RULE: Final = 2
 
-StoppingRule = MedianRule | DecayCurveRule | ConvexRule
+StoppingRule = MedianRule | DecayCurveRule | ConvexRule | AshaRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

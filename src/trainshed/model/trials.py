@@ -72,14 +72,14 @@ class EarlyStop:
     """The evidence for which a rule stops a trial early: ``value`` is worse than ``bar``."""
 
     rule: str
-    """The word of the rule: ``median``, ``decay_curve`` or ``convex``."""
+    """The word of the rule: ``median``, ``decay_curve``, ``convex`` or ``asha``."""
     metric: str
     value: float
     """Of the trial: its best value (median), its chance to become the best one (decay_curve, 0 to
-    1), or its most optimistic last value (convex)."""
+    1), its most optimistic last value (convex), or its best value up to the rung (asha)."""
     bar: float
     """What ``value`` was compared with: the median of the completed trials' averages, the least
-    chance, or the best trial's value."""
+    chance, the best trial's value, or the value of the last trial that the rung lets through."""
     at: float
     """The last step, or second, of the trial at that time."""
     by_time: bool = False

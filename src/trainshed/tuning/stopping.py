@@ -1,15 +1,23 @@
 """Selects trials to be stopped early, and predicts the results of stopped ones.
 
-The rules are those of docs/sources/vertex.md 8, one file each.  They judge ACTIVE trials only, by
-one objective: trials of a study with several objectives are never stopped early.  No rule stops the
-trial with the best value of all.
+The rules are those of docs/sources/vertex.md 8 and ``asha``, one file each.  They judge ACTIVE
+trials only, by one objective: trials of a study with several objectives are never stopped early.
+No rule stops the trial with the best value of all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from trainshed.model.study import ConvexRule, DecayCurveRule, MedianRule, Metric, StudySpec
+from trainshed.model.study import (
+    AshaRule,
+    ConvexRule,
+    DecayCurveRule,
+    MedianRule,
+    Metric,
+    StudySpec,
+)
 from trainshed.model.trials import EarlyStop, Measurement, TrialRecord, TrialState
+from trainshed.tuning.asha import stopped_by_asha
 from trainshed.tuning.convex import predictions, stopped_by_convex
 from trainshed.tuning.curves import curves
 from trainshed.tuning.decay_curve import stopped_by_decay_curve
@@ -23,6 +31,7 @@ JUDGES: Final[Mapping[type, Judge]] = {
     MedianRule: stopped_by_median,
     DecayCurveRule: stopped_by_decay_curve,
     ConvexRule: stopped_by_convex,
+    AshaRule: stopped_by_asha,
 }
 
 

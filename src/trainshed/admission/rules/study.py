@@ -9,6 +9,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from trainshed.admission.context import RuleContext
+from trainshed.model.early_stopping import (
+    ACCEPTED_RULES,
+    STOPPING_LABEL,
+    rule_of_label,
+    stopping_with_labels,
+)
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.roles import Dialect
 from trainshed.model.study import (
@@ -147,16 +153,43 @@ def _check_limits(metric: Metric, index: int) -> Iterator[Violation]:
 def study_stopping_fits(context: RuleContext) -> Iterator[Violation]:
     """Early stopping needs one objective, and a convex rule that can take effect."""
     study = judged_study(context)
-    if study is None or study.stopping is None:
+    if study is None:
         return
+    labels = context.submitted_spec.labels
     count = objective_count(study)
-    if count > 1:
+    if count > 1 and stopping_with_labels(study, labels) is not None:
         message = f"trials are stopped early by one metric, and the study has {count} objectives"
         accepted = "one metric, or no early stopping"
-        yield broken_study("study-stopping", StudyPlace(StudyField.STOPPING), message, accepted)
+        place = StudyPlace(StudyField.STOPPING)
+        field = FieldPath(Field.STUDY, place=place) if study.stopping else FieldPath(Field.LABELS)
+        yield Violation(field=field, rule="study-stopping", message=message, accepted=accepted)
     if isinstance(study.stopping, ConvexRule):
         yield from _check_convex(study.stopping)
         yield from _check_learning_rate(study, study.stopping.learning_rate_parameter)
+
+
+def study_stopping_label_fits(context: RuleContext) -> Iterator[Violation]:
+    """The label names a rule of early stopping, and no other than the study does.
+
+    ``enableTrialEarlyStopping`` of ml v1 names no rule, so that every label fits it.
+    """
+    study, text = judged_study(context), context.submitted_spec.labels.get(STOPPING_LABEL)
+    if study is None or text is None:
+        return
+    rule, own = rule_of_label(text), study.stopping
+    names_rules = context.submitted_spec.dialect is Dialect.AIPLATFORM_V1
+    if rule is None:
+        message = f"the label {STOPPING_LABEL} must be a rule of early stopping, got {text!r}"
+        yield _broken_label(message, ACCEPTED_RULES)
+    elif names_rules and own is not None and type(rule) is not type(own):
+        word = own.rule.replace("_", "-")
+        message = f"the label {STOPPING_LABEL} is {text}, and the study has the rule {word}"
+        yield _broken_label(message, f"{word}, or a study without a rule")
+
+
+def _broken_label(message: str, accepted: str) -> Violation:
+    path = FieldPath(Field.LABELS)
+    return Violation(field=path, rule="early-stopping-label", message=message, accepted=accepted)
 
 
 def _check_convex(rule: ConvexRule) -> Iterator[Violation]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, TimeLimits, limits_of
+from trainshed.model.early_stopping import stopping_with_labels
 from trainshed.model.faults import Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.reduction_report import PLANNED
@@ -88,10 +89,15 @@ def trial_view(record: JobRecord, study: StudySpec, stored: StoredTrial) -> Tria
 
 
 def _complete_study(spec: JobSpec, previous_uid: int | None) -> JobSpec:
-    """Return the spec with the study that it continues and the newest rule of the search."""
+    """Return the spec with the study that it continues, the rule of its label, and SEARCH_RULE."""
     if spec.study is None:
         return spec
-    study = replace(spec.study, resume_previous_uid=previous_uid, search_rule=SEARCH_RULE)
+    study = replace(
+        spec.study,
+        resume_previous_uid=previous_uid,
+        search_rule=SEARCH_RULE,
+        stopping=stopping_with_labels(spec.study, spec.labels),
+    )
     return replace(spec, study=study)
 
 

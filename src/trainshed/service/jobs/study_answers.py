@@ -51,6 +51,22 @@ class TrialCounts(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StudyRung(Answer):
+    """A step at which all but the best trials are stopped.
+
+    A trial has passed every rung up to the step of its latest measurement, and is judged at the
+    last of them.
+    """
+
+    at: float
+    """The step of the rung, or its second since a trial began."""
+    trials: int
+    """The number of trials that have come to the rung, stopped ones included."""
+    bar: float | None = None
+    """The value that a trial at the rung needs to continue; absent while none is stopped there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyDescription(Answer):
     """What a study searches, and how far it is."""
 
@@ -61,7 +77,12 @@ class StudyDescription(Answer):
     """Why a trial waits and when the study will end, or why it ended; empty if nothing is known."""
     algorithm: Algorithm
     stopping: str | None = None
-    """The rule of early stopping: ``median``, ``decay_curve`` or ``convex``."""
+    """The rule of early stopping: ``median``, ``decay_curve``, ``convex`` or ``asha``."""
+    rungs: Sequence[StudyRung] | None = None
+    """The rungs of ``asha``, the first one first; no rungs while no trial has ended, except with
+    a given first rung."""
+    rungs_by_time: bool = False
+    """Whether rungs are seconds, and not steps."""
     metrics: Sequence[StudyMetric]
     parameters: Sequence[StudyParameter]
     trial_count_max: int

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
-from trainshed.model.study import Metric, ParameterSpec, StudySpec
+from trainshed.model.study import AshaRule, Metric, ParameterSpec, StudySpec
 from trainshed.model.trials import TRIAL_STOPPED_EARLY, EarlyStop, TrialState
 from trainshed.service.jobs.story import Stories, describe_progress
 from trainshed.service.jobs.story_answers import Trials
@@ -20,10 +20,12 @@ from trainshed.service.jobs.study_answers import (
     StudyDescription,
     StudyMetric,
     StudyParameter,
+    StudyRung,
     TrialCounts,
 )
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.studies import StoredTrial, TrialResult
+from trainshed.tuning.asha import rungs_of
 from trainshed.tuning.curves import TrialCurve, curves
 from trainshed.tuning.first_points import origin_of
 from trainshed.tuning.ranking import objectives, pareto, upward
@@ -58,6 +60,8 @@ class StudyReader:
             message=self._message(record, study, results),
             algorithm=study.algorithm,
             stopping=study.stopping.rule if study.stopping else None,
+            rungs=self._rungs(record, study),
+            rungs_by_time=isinstance(study.stopping, AshaRule) and study.stopping.by_time,
             metrics=[_describe_metric(metric) for metric in study.metrics],
             parameters=list(_describe_parameters(study.parameters)),
             trial_count_max=study.trial_count_max,
@@ -67,6 +71,17 @@ class StudyReader:
             first_points=first_points,
             leaders=[trial.number for trial in front[: 1 if is_single else LEADERS_MAX]],
         )
+
+    def _rungs(self, record: JobRecord, study: StudySpec) -> Sequence[StudyRung] | None:
+        """Return the rungs of the study now; None if its rule has none."""
+        if not isinstance(study.stopping, AshaRule):
+            return None
+        stored = self.stories.store.trials(record.uid)
+        trials = [trial_view(record, study, one).trial for one in stored]
+        return [
+            StudyRung(at=rung.at, trials=len(rung.values), bar=rung.bar)
+            for rung in rungs_of(study, trials)
+        ]
 
     def _message(self, record: JobRecord, study: StudySpec, results: Sequence[TrialResult]) -> str:
         """Return what the counts and the best trial do not say."""

@@ -5,9 +5,11 @@ never a single trial (docs/sources/vertex.md 4.5), so that a Trial needs no reso
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from trainshed.model.durations import duration_of
+from trainshed.model.early_stopping import stopping_with_labels
 from trainshed.model.study import StudySpec
 from trainshed.model.trials import Measurement, TrialRecord, TrialState, TrialView
 from trainshed.wire.aiplatform_v1.study import study_of
@@ -57,6 +59,7 @@ def read_study(job: Json) -> tuple[StudySpec, list[TrialRecord]]:
     study = study_of(
         {**job, "studySpec": {key: study_spec[key] for key in SEARCH & study_spec.keys()}}
     )
+    study = replace(study, stopping=stopping_with_labels(study, job.get("labels", {})))
     return study, list(_trials(study, job.get("trials", ())))
 
 

@@ -6,8 +6,10 @@ outputs are sorted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+from trainshed.model.early_stopping import stopping_with_labels
 from trainshed.model.status import JobState
 from trainshed.model.study import Goal, Metric, StudySpec
 from trainshed.model.trials import Measurement, TrialRecord, TrialState, TrialView, text_of
@@ -109,6 +111,7 @@ def read_study(job: Json) -> tuple[StudySpec, list[TrialRecord]]:
     study = study_of({key: value for key, value in spec.items() if key != "algorithm"})
     if study is None:
         raise TypeError("trainingInput.hyperparameters must be an object, got null")
+    study = replace(study, stopping=stopping_with_labels(study, job.get("labels", {})))
     return study, list(_trials(study, job.get("trainingOutput", {}).get("trials", ())))
 
 
