@@ -61,7 +61,8 @@ class KernelPosterior:
         """Return means and deviations (without noise) at some points."""
         k, _ = self._cross(z)
         half = solve_triangular(self.lower, k.T, lower=True, check_finite=False)
-        variance = self.hyper.scale - np.sum(half * half, axis=0)
+        half *= half
+        variance = self.hyper.scale - np.sum(half, axis=0)
         return self.mean + k @ self.weights, np.sqrt(np.maximum(variance, 1e-12))
 
     def slopes(self, z: Array) -> tuple[Array, Array, Array, Array]:
@@ -99,15 +100,23 @@ class KernelPosterior:
 
 def squares(a: Array, b: Array) -> Array:
     """Return the squared distance of each row of ``a`` to each row of ``b``."""
-    gap = np.sum(a * a, axis=1)[:, None] + np.sum(b * b, axis=1) - 2.0 * (a @ b.T)
-    return np.asarray(np.maximum(gap, 0.0))
+    products = a @ b.T
+    products *= 2.0
+    gap = np.sum(a * a, axis=1)[:, None] + np.sum(b * b, axis=1)
+    gap -= products
+    return np.asarray(np.maximum(gap, 0.0, out=gap))
 
 
 def matern(square: Array, scale: float) -> tuple[Array, Array]:
     """Return the kernel at squared distances, and its derivative by the squared distance."""
-    r = ROOT5 * np.sqrt(square)
-    decay = scale * np.exp(-r)
-    slope = (1.0 + r) * decay
+    # in place: the memory of large matrices costs more than the sums
+    r = np.sqrt(square)
+    r *= ROOT5
+    decay = np.negative(r)
+    np.exp(decay, out=decay)
+    decay *= scale
+    slope = r + 1.0
+    slope *= decay
     r *= r
     r *= decay
     r /= 3.0
@@ -122,7 +131,7 @@ def posterior(
     """Return the posterior after observing ``y`` at ``x``."""
     scaled = x / hyper.lengths[groups]
     k, _ = matern(squares(scaled, scaled), hyper.scale)
-    k[np.diag_indices_from(k)] = hyper.scale + hyper.noise + JITTER
+    np.fill_diagonal(k, hyper.scale + hyper.noise + JITTER)
     lower = np.asarray(np.linalg.cholesky(k), dtype=np.float64)
     ones = cho_solve((lower, True), np.ones(len(y)), check_finite=False)
     mean = float(ones @ y) / float(ones.sum() + 1.0)
@@ -162,10 +171,9 @@ def loss(
     lengths, scale, noise = np.exp(theta[:axes]), math.exp(theta[axes]), math.exp(theta[-1])
     scaled = x / lengths[groups]
     k, steep = matern(squares(scaled, scaled), scale)
-    diagonal = np.diag_indices_from(k)
     signal = k.copy()
-    signal[diagonal] = scale
-    k[diagonal] = scale + noise + JITTER
+    np.fill_diagonal(signal, scale)
+    np.fill_diagonal(k, scale + noise + JITTER)
     try:
         lower = np.asarray(np.linalg.cholesky(k), dtype=np.float64)
     except np.linalg.LinAlgError:
@@ -198,5 +206,7 @@ def _with_priors(
 
 def _inverse(lower: Array) -> Array:
     """Return the inverse of the matrix with this Cholesky factor."""
-    inverse, _ = dpotri(lower, lower=1)
-    return np.asarray(np.tril(inverse) + np.tril(inverse, -1).T)
+    half, _ = dpotri(lower, lower=1)  # above the diagonal it keeps the zeros of the factor
+    inverse = half + half.T
+    np.fill_diagonal(inverse, half.diagonal())
+    return np.asarray(inverse)
