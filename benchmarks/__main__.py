@@ -3,9 +3,9 @@
     python -m benchmarks NAME [OPTION ...]
     python -m benchmarks [NAME NAME ...] [--dry] [--json FILE]
 
-Without a name all benchmarks run that take minutes: neither ``tuning`` and ``early-stopping``,
-which take an hour, nor ``gpu``, which needs a GPU.  ``--dry`` runs each with its smallest sizes,
-in seconds.
+Without a name all benchmarks run that take minutes: neither ``tuning``, ``tuning-start`` and
+``early-stopping``, which take an hour, nor ``gpu``, which needs a GPU.  ``--dry`` runs each with
+its smallest sizes, in seconds.
 """
 
 import argparse
@@ -46,10 +46,11 @@ MODULES: Final = {
     "planning-hosts": "planning.hosts",
     "planning-speed": "planning.speed",
     "tuning": "tuning.regret",
+    "tuning-start": "tuning.start_rule",
     "early-stopping": "tuning.early_stopping",
     "gpu": "gpu.figures",
 }
-ON_REQUEST: Final = ("tuning", "early-stopping", "gpu")
+ON_REQUEST: Final = ("tuning", "tuning-start", "early-stopping", "gpu")
 
 
 def main(words: Sequence[str]) -> int:

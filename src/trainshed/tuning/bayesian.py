@@ -15,6 +15,7 @@ from trainshed.model.trials import Value, Values
 from trainshed.tuning.history import History, TriedPoint
 from trainshed.tuning.random_search import point_near, random_of, random_point
 from trainshed.tuning.ranking import objectives
+from trainshed.tuning.search_plan import SearchPlan, search_plan
 from trainshed.tuning.space import Dimension, Space
 
 if TYPE_CHECKING:
@@ -37,11 +38,17 @@ _TRIES: Final = 4
 class Bayesian:
     """Proposes points for a study.  Slow libraries are loaded on use."""
 
-    def __init__(self, study: StudySpec, space: Space, seed: int) -> None:
-        """``study`` has the metrics and limits; each call of ``propose`` gets the trials."""
+    def __init__(
+        self, study: StudySpec, space: Space, seed: int, plan: SearchPlan | None = None
+    ) -> None:
+        """``study`` has the metrics and limits; each call of ``propose`` gets the trials.
+
+        Without ``plan`` the study's rule decides how one objective is searched.
+        """
         self._study = study
         self._space = space
         self._seed = seed
+        self._plan = search_plan(study) if plan is None else plan
         self._limits = [metric.safety for metric in study.metrics if metric.safety]
 
     def propose(self, history: History) -> Iterator[Values]:
@@ -68,7 +75,7 @@ class Bayesian:
     def _surrogate(self) -> "Surrogate":
         from trainshed.tuning.gaussian import Surrogate  # noqa: PLC0415  # brings SciPy
 
-        return Surrogate(self._space, self._seed, self._study.noise)
+        return Surrogate(self._space, self._seed, self._study.noise, self._plan)
 
     @cached_property
     def _trees(self) -> "ParzenTrees":

@@ -8,6 +8,7 @@ it to a study's space.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -23,6 +24,7 @@ from trainshed.tuning.history import History, TriedPoint
 from trainshed.tuning.improvement import ExpectedImprovement
 from trainshed.tuning.kernel import Hyperparameters, Priors, fit_hyperparameters, posterior
 from trainshed.tuning.random_search import random_of, random_point
+from trainshed.tuning.search_plan import FIRST_PLAN, SearchPlan
 from trainshed.tuning.space import Dimension, Space
 
 #: An INTEGER with more values counts as continuous.
@@ -38,11 +40,14 @@ _SOBOL_MAX: Final = 21_201
 class Surrogate:
     """A space as a cube, searched by the Gaussian process or filled evenly."""
 
-    def __init__(self, space: Space, seed: int, noise: Noise) -> None:
+    def __init__(
+        self, space: Space, seed: int, noise: Noise, plan: SearchPlan = FIRST_PLAN
+    ) -> None:
         """Make the cube: one axis for each dimension, in the same order."""
         self._space = space
         self._seed = seed
         self._noise = noise
+        self._plan = plan
         self._axes = [_axis(space, dimension) for dimension in space.dimensions]
         self._finished: tuple[Sequence[TriedPoint], Array] = ((), np.empty((0, len(self._axes))))
         """The finished points of the last call, and their coordinates."""
@@ -64,6 +69,7 @@ class Surrogate:
             axes=self._axes,
             seed=random_of(self._seed, history.number, "surrogate").getrandbits(32),
             noise=self._noise,
+            plan=self._plan,
         )
         return self._space.walk(
             lambda dimension: dimension.axis.value(coordinates[dimension.index])
@@ -128,9 +134,6 @@ def _is_listed(dimension: Dimension) -> bool:
 
 __all__ = ["CubeAxis", "Point", "forget", "propose"]
 
-#: The number of trials that fill the space before the model is used.
-START: Final = 10
-
 #: The maximum of points for the fit and for the predictions, which limits the time.
 FITTED_MAX: Final = 100
 BELIEVED_MAX: Final = 200
@@ -167,6 +170,14 @@ _SPREAD_MIN: Final = 1e-100
 _PROGRESS: Final = 1e-3
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Model:
+    """The assumptions of the model."""
+
+    noise: Noise
+    plan: SearchPlan
+
+
 def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
     points: Sequence[Point] | Array,
     values: Sequence[float],
@@ -175,6 +186,7 @@ def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
     axes: Sequence[CubeAxis],
     seed: int,
     noise: Noise = Noise.DEFAULT,
+    plan: SearchPlan = FIRST_PLAN,
 ) -> Point:
     """Return the next point to try, to minimise; a pure function of its arguments.
 
@@ -189,10 +201,11 @@ def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
         cube = _cube(tuple(axes))
         known = [np.array(some, dtype=float).reshape(-1, len(axes)) for some in (points, pending)]
         trial_points = np.vstack(known)
-        if len(trial_points) < START or np.isfinite(values).sum() < START // 2:
+        results = np.array(values, dtype=float)
+        if len(trial_points) < plan.filling_count or np.isfinite(results).sum() < plan.results_min:
             ranked = _filling(cube, trial_points, rng)
         else:
-            ranked = _improving(cube, trial_points, np.array(values, dtype=float), noise, rng)
+            ranked = _improving(cube, trial_points, results, _Model(noise=noise, plan=plan), rng)
         return _first_new(ranked, trial_points)
 
 
@@ -216,13 +229,13 @@ def _filling(cube: Cube, trial_points: Array, rng: np.random.Generator) -> Array
 
 
 def _improving(
-    cube: Cube, trial_points: Array, values: Array, noise: Noise, rng: np.random.Generator
+    cube: Cube, trial_points: Array, values: Array, model: _Model, rng: np.random.Generator
 ) -> Array:
     """Return allowed points by expected improvement, the best first."""
     scaled_values = standardize(values)
     indexes = _select_indexes(scaled_values, BELIEVED_MAX)
     points = trial_points[: len(values)][indexes]
-    hyper = _hyper(cube, trial_points, values, noise)
+    hyper = _hyper(cube, trial_points, values, model)
     belief = posterior(hyper, cube.groups, cube.features(points), scaled_values[indexes])
     best = float(scaled_values.min())
     if len(trial_points) > len(values):
@@ -230,7 +243,7 @@ def _improving(
     complete = np.where(np.isnan(points), cube.draw(len(points), rng), points)
     order = np.argsort(scaled_values[indexes], kind="stable")
     ranked_points = complete[order]
-    size = trust_region_width(values, START, len(cube.axes))
+    size = trust_region_width(values, model.plan.width_wait, len(cube.axes))
     region = _region(cube, points[order[0]], hyper, size)
     effort = THOROUGH if len(trial_points) - len(values) <= _FEW_PENDING else QUICK
     acquisition = ExpectedImprovement(posterior=belief, best=best)
@@ -247,26 +260,27 @@ def _select_indexes(values: Array, count_max: int) -> NDArray[np.intp]:
     return np.concatenate([np.sort(best), np.arange(newest, len(values))])
 
 
-def _hyper(cube: Cube, trial_points: Array, values: Array, noise: Noise) -> Hyperparameters:
+def _hyper(cube: Cube, trial_points: Array, values: Array, model: _Model) -> Hyperparameters:
     """Return the fit to all but the last few values, so that the next calls use the cached fit."""
     count = len(values) - len(values) % max(1, len(values) // _REFIT)
     scaled_values = standardize(values[:count])
     indexes = _select_indexes(scaled_values, FITTED_MAX)
     fitted_points = trial_points[indexes].tobytes()
-    return _fitted(cube.axes, fitted_points, scaled_values[indexes].tobytes(), noise)
+    return _fitted(cube.axes, fitted_points, scaled_values[indexes].tobytes(), model)
 
 
 @lru_cache(maxsize=64)
 def _fitted(
-    axes: tuple[CubeAxis, ...], points: bytes, values: bytes, noise: Noise
+    axes: tuple[CubeAxis, ...], points: bytes, values: bytes, model: _Model
 ) -> Hyperparameters:
     """Return the fit; the cache only saves time, because equal arguments give equal results."""
     cube = _cube(axes)
     x = cube.features(np.frombuffer(points).reshape(-1, len(axes)))
     # distances grow with the root of the dimensions, and so do the prior lengths
     length = (0.5 * math.log(len(axes)) - 0.7, 0.7)
-    priors = Priors(length=length, noise=_NOISE[noise])
-    return fit_hyperparameters(x, np.frombuffer(values), cube.groups, priors)
+    priors = Priors(length=length, noise=_NOISE[model.noise])
+    starts = model.plan.fit_starts
+    return fit_hyperparameters(x, np.frombuffer(values), cube.groups, priors, starts)
 
 
 def _region(cube: Cube, best: Array, hyper: Hyperparameters, size: float) -> TrustRegion:

@@ -140,9 +140,16 @@ def posterior(
 
 
 def fit_hyperparameters(
-    x: Array, y: Array, groups: NDArray[np.intp], priors: Priors
+    x: Array,
+    y: Array,
+    groups: NDArray[np.intp],
+    priors: Priors,
+    starts: Sequence[float] = (0.0, -1.0),
 ) -> Hyperparameters:
-    """Return the most probable parameters, from two starting points."""
+    """Return the most probable parameters.
+
+    Each fit starts with all lengths at their prior mean, moved by one of ``starts`` (logarithms).
+    """
     axes = int(groups.max()) + 1
     bounds = [*[_LENGTHS] * axes, _SCALES, _NOISES]
     fits = [
@@ -155,7 +162,7 @@ def fit_hyperparameters(
             method="L-BFGS-B",
             options={"maxiter": STEPS},
         )
-        for length in (priors.length[0], priors.length[0] - 1.0)
+        for length in (priors.length[0] + start for start in starts)
     ]
     values = np.exp(min(fits, key=lambda fit: float(fit.fun)).x)
     return Hyperparameters(
