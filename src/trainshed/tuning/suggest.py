@@ -68,8 +68,11 @@ def suggest(  # noqa: PLR0913 - all that a suggestion depends on
 
 
 def _lazily(propose: Propose, history: History) -> Iterator[Values]:
-    """Yield the points of an algorithm, which computes nothing before it is asked for the first."""
-    yield from propose(history)
+    """Return the points of an algorithm, which computes nothing before it is asked for the first.
+
+    This is no generator: one that ends early would close the grid, which all calls go on with.
+    """
+    return chain.from_iterable(map(propose, (history,)))
 
 
 def _with(history: History, space: Space, point: Values) -> History:
