@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.model.trials import text_of
+from trainshed.model.trials import format_short, text_of
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,12 @@ def test_a_number_is_read_back_exactly_by_argparse_too(value):
 @given(st.integers(-(10**15), 10**15).map(float))
 def test_a_whole_float_is_read_as_an_integer(value):
     assert int(text_of(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.9887955182, "0.988796"), (1234567.0, "1234567"), (1234567, "1234567"), (1e-5, "1e-05"),
+     (-0.5, "-0.5"), (1e300, "1e+300"), ("0.98879551", "0.98879551")],
+)  # fmt: skip
+def test_numbers_are_read_with_six_digits(value, text):
+    assert format_short(value) == text

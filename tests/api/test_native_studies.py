@@ -147,8 +147,41 @@ def test_a_study_is_described_with_its_conditions_limits_and_leader(edge):
     assert (layers["parent"], layers["parentValues"]) == ("model", ["deep"])
     assert (body["stopping"], body["trialCountMax"], body["leaders"]) == ("convex", 50, [1])
     counts = {"made": 4, "running": 0, "waiting": 1, "succeeded": 3, "infeasible": 0}
-    assert body["counts"] == {**counts, "stoppedEarly": 1}
+    assert body["counts"] == {**counts, "stoppedEarly": 1, "safe": 2}
+    assert body["safety"] == "size at most 2: 2 of 3 ended trials are safe (67%)"
+    assert "frontSize" not in body
+    assert body["frontHistory"] == []
     assert "trials were made" not in body["message"], "the counts say it"
+
+
+@pytest.mark.usefixtures("study")
+def test_a_trial_beyond_a_limit_names_it(edge):
+    breaks = {
+        trial["number"]: trial.get("brokenLimits") for trial in get(edge, "tune/trials")["trials"]
+    }
+    limit = {"metric": "size", "value": 3.0, "threshold": 2.0, "reason": "size 3 > 2"}
+    assert breaks == {1: None, 2: [limit], 3: None, 4: None}
+
+
+def test_a_study_with_two_objectives_has_a_front_and_its_growth(edge, store):
+    goals = (Metric(metric_id="accuracy"), Metric(metric_id="size", goal=Goal.MINIMIZE))
+    record = add_study(
+        store, project="demo", job_id="front", study=replace(SPEC, metrics=goals, stopping=None)
+    )
+    add_trials(store, record.uid, 1, 2, 3)
+    trials = (succeeded(1, 0.5, 2.0), succeeded(2, 0.9, 3.0), succeeded(3, 0.4, 2.5))
+    advance(store, record.uid, trials=trials)
+    body = get(edge, "front/study")
+    assert (body["leaders"], body["frontSize"], body["safety"]) == ([1, 2], 2, "")
+    assert [(step["trial"], step["size"]) for step in body["frontHistory"]] == [(1, 1), (2, 2)]
+    message = Stories(store).explain_state(find_job(store, "demo", "front").record)
+    assert "Pareto front of 2 trials: 1, 2." in message
+
+
+@pytest.mark.usefixtures("study")
+def test_an_explanation_says_how_many_trials_are_safe(store):
+    message = Stories(store).explain_state(find_job(store, "demo", "tune").record)
+    assert "size at most 2: 2 of 3 ended trials are safe (67%). The best so far" in message
 
 
 def test_a_young_study_has_no_leader(edge, store):

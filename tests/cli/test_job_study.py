@@ -62,3 +62,40 @@ def test_json_has_everything(trainshed):
     assert document["trials"] == TRIALS
     assert document["importances"]["importances"][0]["share"] == 0.75
     assert "curves" not in document
+
+
+LIMIT = {"metric": "size", "value": 0.71, "threshold": 0.6, "reason": "size 0.71 > 0.6"}
+
+
+def answer_front(_verb, path, _document):
+    name = path.partition("?")[0]
+    if name == f"{PATH}/study":
+        safety = "size at most 0.6: 2 of 3 ended trials are safe (67%)"
+        return 200, {**STUDY, "leaders": [1, 3], "frontSize": 2, "safety": safety}
+    if name == f"{PATH}/trials":
+        other = {**TRIALS[0], "number": 3, "metrics": {"acc": 0.5}}
+        return 200, {
+            "trials": [TRIALS[0], {**TRIALS[0], "number": 2, "brokenLimits": [LIMIT]}, other]
+        }
+    return answer(_verb, path, _document)
+
+
+def test_a_front_and_broken_limits_are_printed(trainshed):
+    with StandIn(answer_front) as server:
+        shown = trainshed("jobs", "study", "tune", "--project", "p", "--url", server.url)
+        document = trainshed(
+            "jobs", "study", "tune", "--project", "p", "--url", server.url, "--format", "json"
+        ).json
+    assert shown.code == 0, shown.err
+    lines = shown.out.splitlines()
+    assert lines[3:9] == [
+        "size at most 0.6: 2 of 3 ended trials are safe (67%)",
+        "Pareto front of 2 trials: 1, 3",
+        "trial 1: acc=0.9",
+        "  with lr=0.5",
+        "trial 3: acc=0.5",
+        "  with lr=0.5",
+    ]
+    assert lines[-1] == "trial 2 breaks a limit: size 0.71 > 0.6"
+    assert document["study"]["frontSize"] == 2
+    assert document["trials"][1]["brokenLimits"] == [LIMIT]

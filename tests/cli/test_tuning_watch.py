@@ -246,7 +246,51 @@ def test_the_view_shows_errors_and_reasons():
 def test_the_view_of_several_objectives_names_the_front():
     trials = [trial(n, final=(1, {"accuracy": n, "seconds": n})) for n in range(1, 16)]
     rows = screen(vertex(trials, metrics=[ACCURACY, SECONDS]), columns=200)
-    assert rows[2] == "Pareto front: trials 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 3 more"
+    listed = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 3 more"
+    assert rows[2] == f"Pareto front of 15 trials: {listed}"
+
+
+LIMIT = {**SECONDS, "safetyConfig": {"safetyThreshold": 20, "desiredMinSafeTrialsFraction": 0.75}}
+
+
+def limited(*seconds):
+    """Trials with one more second each, the best ones beyond the limit."""
+    trials = [
+        trial(number, final=(1, {"accuracy": 0.1 * number, "seconds": value}), lr=0.1)
+        for number, value in enumerate(seconds, 1)
+    ]
+    return vertex(trials, metrics=[ACCURACY, LIMIT])
+
+
+def test_the_view_counts_safe_trials_and_names_broken_limits():
+    rows = screen(limited(10.0, 20.0, 20.5))
+    assert rows[3] == (
+        "seconds at most 20: 2 of 3 ended trials are safe (67%); the study aims at 75%"
+    )
+    assert rows[2].startswith("best: trial 2,")
+    assert rows[-1].endswith("lr=0.1; seconds 20.5 > 20")
+    assert "seconds 10" not in rows[-3]
+
+
+def test_changes_name_a_broken_limit_and_the_size_of_the_front():
+    lines = list(changes(None, read_view(limited(10.0, 20.5))))
+    assert lines[1:] == [
+        "trial 1: SUCCEEDED: accuracy 0.1, seconds 10 at step 1, the best so far",
+        "trial 2: SUCCEEDED: accuracy 0.2, seconds 20.5 at step 1; seconds 20.5 > 20",
+    ]
+    trials = [trial(n, final=(1, {"accuracy": n, "seconds": n})) for n in (1, 2)]
+    lines = list(changes(None, read_view(vertex(trials, metrics=[ACCURACY, SECONDS]))))
+    assert lines[-1].endswith("seconds 2 at step 1, in the Pareto front of 2")
+
+
+def test_the_summary_at_the_end_names_the_front_and_the_safe_trials(trainshed, serving):
+    serving({**limited(10.0, 20.5), **DONE})
+    lines = trainshed("ai", "hp-tuning-jobs", "watch", NAME).out.splitlines()
+    assert "seconds at most 20: 1 of 2 ended trials are safe (50%); the study aims at 75%" in lines
+    trials = [trial(n, final=(1, {"accuracy": n, "seconds": n})) for n in (1, 2)]
+    serving(vertex(trials, metrics=[ACCURACY, SECONDS], **DONE))
+    lines = trainshed("ai", "hp-tuning-jobs", "watch", NAME).out.splitlines()
+    assert "Pareto front of 2 trials: 1, 2" in lines
 
 
 def test_a_thousand_trials_are_one_screen():

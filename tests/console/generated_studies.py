@@ -21,10 +21,12 @@ from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.model.study import (
     Condition,
+    Goal,
     MedianRule,
     Metric,
     ParameterKind,
     ParameterSpec,
+    Safety,
     Scale,
     StudySpec,
 )
@@ -74,17 +76,27 @@ STUDY = StudySpec(
     ),
     stopping=MedianRule(),
 )
+#: The metrics of studies with two objectives, and of those with a limit.
+FRONT = (
+    Metric(metric_id="accuracy"),
+    Metric(metric_id="seconds", goal=Goal.MINIMIZE),
+)
+LIMITED = (
+    Metric(metric_id="accuracy"),
+    Metric(metric_id="size", goal=Goal.MINIMIZE, safety=Safety(threshold=60.0, fraction_min=0.75)),
+)
 DEMAND = JobDemand(
     region="us-central1",
     groups=(GroupDemand(role=Role.PRIMARY, count=1, each=Demand(vcpus=4, memory_gb=15.0)),),
 )
 
 
-def add_study(store, project, name, count, *, seed=1):
+def add_study(store, project, name, count, metrics=STUDY.metrics):
     """Store a tuning job of AI Platform that has ended with ``count`` trials; return its uid."""
-    chance = Random(seed)  # noqa: S311 - a test draws
-    uid = _add_job(store, project, name, count)
-    events = [_finish(store, uid, number, chance) for number in range(1, count + 1)]
+    chance = Random(1)  # noqa: S311 - a test draws
+    study = replace(STUDY, metrics=metrics)
+    uid = _add_job(store, project, name, count, study)
+    events = [_finish(store, uid, study, number, chance) for number in range(1, count + 1)]
     _write(store, [row for _, row, _ in events], [row for *_, row in events])
     step = StudyStep(
         uid=uid,
@@ -98,8 +110,8 @@ def add_study(store, project, name, count, *, seed=1):
     return uid
 
 
-def _add_job(store, project, name, count):
-    study = replace(STUDY, trial_count_max=max(count, 1), trial_count_parallel=8)
+def _add_job(store, project, name, count, study):
+    study = replace(study, trial_count_max=max(count, 1), trial_count_parallel=8)
     spec = JobSpec(dialect=Dialect.ML_V1, job_id=name, study=study)
     new = NewJob(
         kind=JobKind.ML_JOB,
@@ -133,7 +145,17 @@ def _quality(values, chance):
     return max(0.05, 0.985 - 0.08 * off - 0.1 * values["dropout"] ** 2 + chance.gauss(0, 0.01))
 
 
-def _finish(store, uid, number, chance):
+def _measure(study, values, accuracy, chance):
+    """The metrics of a trial: more units take longer, and make the model larger."""
+    units = values["hidden_units"]
+    costs = {"seconds": 2 + units / 4 + abs(chance.gauss(0, 2)), "size": units * 0.9}
+    measured = {"accuracy": accuracy * (0.8 + 0.2 * math.log2(units) / 7), **costs}
+    if len(study.metrics) == 1:
+        return (("accuracy", accuracy),)
+    return tuple((metric.metric_id, measured[metric.metric_id]) for metric in study.metrics)
+
+
+def _finish(store, uid, study, number, chance):
     """Return the event of an early stop or None, the row of a trial, and that of its reports."""
     values = _values(chance)
     quality, fate = _quality(values, chance), chance.random()
@@ -144,7 +166,9 @@ def _finish(store, uid, number, chance):
         number=number,
         state=TrialState.SUCCEEDED,
         values=tuple(values.items()),
-        final=Measurement(step=steps, elapsed_s=steps * 1.5, metrics=(("accuracy", curve[-1]),)),
+        final=Measurement(
+            step=steps, elapsed_s=steps * 1.5, metrics=_measure(study, values, curve[-1], chance)
+        ),
         stopped_early=is_early,
         start_time=store.now(),
         end_time=store.now() + timedelta(seconds=steps * 1.5),

@@ -221,7 +221,9 @@ def test_a_limit_is_drawn_and_told():
     _, plots = drawn(document)
     names = [trace.get("name") for trace in figures(plots)["Optimisation history"]["data"]]
     assert "Infeasible Trial" in names
-    assert "seconds at most 20" in read(document).texts_of("td")
+    cells = read(document).texts_of("td")
+    assert "seconds at most 20: 1 of 2 ended trials are safe (50%)" in cells
+    assert "seconds 32 > 20" in cells
 
 
 @pytest.mark.untraced

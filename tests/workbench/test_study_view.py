@@ -16,7 +16,6 @@ from trainshed.workbench.study_view import (
     describe_counts,
     describe_measurement,
     format_parameters,
-    format_short,
     is_study,
     list_arguments,
     rank_trials,
@@ -119,15 +118,6 @@ def test_what_the_document_says_is_kept():
 def test_an_answer_on_trials_that_cannot_be_read_is_a_sentence(broken):
     with pytest.raises(UsageFault, match="list of trials"):
         add_native_trials(read_view(ml([ml_trial(2, "RUNNING")])), broken)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.9887955182, "0.988796"), (1234567.0, "1234567"), (1234567, "1234567"), (1e-5, "1e-05"),
-     (-0.5, "-0.5"), (1e300, "1e+300"), ("0.98879551", "0.98879551")],
-)  # fmt: skip
-def test_numbers_are_read_with_six_digits(value, text):
-    assert format_short(value) == text
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", float("nan"), float("inf")])

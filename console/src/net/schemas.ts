@@ -49,6 +49,13 @@ export type AuditedCall = {
   status: string;
 };
 
+export type BrokenLimit = {
+  metric: string;
+  value?: number | null;
+  threshold: number;
+  reason: string;
+};
+
 export type Change = {
   field: string;
   asked: string;
@@ -104,6 +111,12 @@ export type FleetPolicy = "exact" | "best-effort" | "emulate";
 
 export type FleetUse = {
   gpu_seconds: Record<string, number>;
+};
+
+export type FrontGrowth = {
+  trial: number;
+  size: number;
+  volume?: number | null;
 };
 
 export type Goal = "MAXIMIZE" | "MINIMIZE";
@@ -518,12 +531,19 @@ export type StudyDescription = {
   message: string;
   algorithm: Algorithm;
   stopping?: string | null;
+  rungs?: Array<StudyRung> | null;
+  rungsByTime?: boolean;
   metrics: Array<StudyMetric>;
   parameters: Array<StudyParameter>;
   trialCountMax: number;
   trialCountParallel: number;
   counts: TrialCounts;
+  knownResults: number;
+  firstPoints: number;
   leaders: Array<number>;
+  frontSize?: number | null;
+  frontHistory?: Array<FrontGrowth>;
+  safety?: string;
 };
 
 export type StudyForecast = {
@@ -536,6 +556,7 @@ export type StudyMetric = {
   id: string;
   goal: Goal;
   threshold?: number | null;
+  safeFractionMin?: number | null;
 };
 
 export type StudyParameter = {
@@ -546,6 +567,12 @@ export type StudyParameter = {
   values?: Array<number | string> | null;
   parent?: string | null;
   parentValues?: Array<number | string> | null;
+};
+
+export type StudyRung = {
+  at: number;
+  trials: number;
+  bar?: number | null;
 };
 
 export type TextCheck = {
@@ -590,6 +617,7 @@ export type TrialCounts = {
   succeeded: number;
   infeasible: number;
   stoppedEarly: number;
+  safe?: number | null;
 };
 
 export type TrialGoodput = {
@@ -599,6 +627,8 @@ export type TrialGoodput = {
   at_most: number | null;
   cost: Record<string, unknown> | null;
 };
+
+export type TrialOrigin = "SEARCH" | "FIRST_POINT";
 
 export type TrialState = "REQUESTED" | "ACTIVE" | "STOPPING" | "SUCCEEDED" | "INFEASIBLE";
 
@@ -615,6 +645,8 @@ export type TrialSummary = {
   startTime?: string | null;
   endTime?: string | null;
   earlyStop?: EarlyStop | null;
+  origin?: TrialOrigin | null;
+  brokenLimits?: Array<BrokenLimit> | null;
 };
 
 export type Trials = {

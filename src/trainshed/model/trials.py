@@ -89,6 +89,18 @@ class EarlyStop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenLimit:
+    """A limit that the result of a trial does not meet."""
+
+    metric: str
+    value: float | None = None
+    """None if the trial has no value of the metric."""
+    threshold: float
+    reason: str
+    """The same in words, as in ``size 0.71 > 0.6``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRecord:
     """A trial as it is stored.  ``measurements`` ascend by (step, elapsed time)."""
 
@@ -130,3 +142,9 @@ def text_of(value: Value) -> str:
     if value.is_integer() and abs(value) < _WHOLE_MAX:
         return str(int(value))
     return f"{Decimal(repr(value)):f}" if value < 0 else repr(value)
+
+
+def format_short(value: Value) -> str:
+    """Format a value with six significant digits; whole numbers keep all of theirs."""
+    is_fraction = isinstance(value, float) and not value.is_integer()
+    return f"{value:.6g}" if is_fraction else text_of(value)

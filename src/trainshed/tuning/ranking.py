@@ -22,7 +22,15 @@ def better(goal: Goal, a: float, b: float) -> bool:
 
 def is_safe(study: StudySpec, trial: TrialRecord) -> bool:
     """Whether a trial meets every limit; a value at the limit does, a missing value does not."""
-    return all(_meets_limit(metric, trial) for metric in study.metrics)
+    return all(meets_limit(metric, trial) for metric in study.metrics)
+
+
+def meets_limit(metric: Metric, trial: TrialRecord) -> bool:
+    """Whether the value of a metric meets its limit; a missing value does not."""
+    if metric.safety is None:
+        return True
+    value = trial.final.value(metric.metric_id) if trial.final else None
+    return value is not None and not better(metric.goal, metric.safety.threshold, value)
 
 
 def final_value(trial: TrialRecord, metric: Metric) -> float | None:
@@ -50,13 +58,13 @@ def pareto(study: StudySpec, trials: Sequence[TrialRecord]) -> tuple[TrialRecord
     One trial beats another if it is better in one objective and worse in none.
     """
     goals = objectives(study)
-    rated = [(trial, rating) for trial in trials if (rating := _rating(study, goals, trial))]
+    rated = [(trial, values) for trial in trials if (values := rating(study, goals, trial))]
     front: list[tuple[float, ...]] = []
-    for one in sorted({rating for _, rating in rated}, reverse=True):
-        if not any(_beats(other, one) for other in front):  # better trials were sorted before it
+    for one in sorted({values for _, values in rated}, reverse=True):
+        if not any(beats(other, one) for other in front):  # better trials were sorted before it
             front.append(one)
     unbeaten = frozenset(front)
-    front_trials = (trial for trial, rating in rated if rating in unbeaten)
+    front_trials = (trial for trial, values in rated if values in unbeaten)
     return tuple(sorted(front_trials, key=lambda trial: trial.number))
 
 
@@ -65,23 +73,17 @@ def upward(goal: Goal, value: float) -> float:
     return value if goal is Goal.MAXIMIZE else -value
 
 
-def _meets_limit(metric: Metric, trial: TrialRecord) -> bool:
-    if metric.safety is None:
-        return True
-    value = trial.final.value(metric.metric_id) if trial.final else None
-    return value is not None and not better(metric.goal, metric.safety.threshold, value)
-
-
-def _rating(
+def rating(
     study: StudySpec, goals: Sequence[Metric], trial: TrialRecord
 ) -> tuple[float, ...] | None:
-    """Return all objectives of a trial; None if the trial does not count."""
+    """Return all objectives of a safe trial, more is better; None if the trial does not count."""
     if trial.state is not TrialState.SUCCEEDED or trial.final is None or not is_safe(study, trial):
         return None
     values = [(goal.goal, trial.final.value(goal.metric_id)) for goal in goals]
-    rating = tuple(upward(goal, value) for goal, value in values if value is not None)
-    return rating if len(rating) == len(goals) else None
+    upwards = tuple(upward(goal, value) for goal, value in values if value is not None)
+    return upwards if len(upwards) == len(goals) else None
 
 
-def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+def beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """Whether ratings are better in one objective and worse in none."""
     return one != other and all(a >= b for a, b in zip(one, other, strict=True))

@@ -16,6 +16,7 @@ from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.log_line import LogLine
 from trainshed.model.status import JobState
 from trainshed.model.trials import (
+    BrokenLimit,
     EarlyStop,
     Measurement,
     TrialOrigin,
@@ -98,6 +99,8 @@ class TrialSummary(Answer):
     origin: TrialOrigin | None = None
     """``FIRST_POINT``: the caller wanted this point to be tried before the search.  Absent: the
     study's algorithm chose it."""
+    broken_limits: Sequence[BrokenLimit] | None = None
+    """The limits that its result does not meet; absent if it meets all or has no result."""
 
 
 def trial_summary(
@@ -105,6 +108,7 @@ def trial_summary(
     job_uid: int,
     early_stop: EarlyStop | None = None,
     origin: TrialOrigin = TrialOrigin.SEARCH,
+    broken_limits: Sequence[BrokenLimit] = (),
 ) -> TrialSummary:
     """Return the summary of a trial."""
     trial = view.trial
@@ -121,6 +125,7 @@ def trial_summary(
         end_time=rfc3339(trial.end_time),
         early_stop=early_stop,
         origin=None if origin is TrialOrigin.SEARCH else origin,
+        broken_limits=broken_limits or None,
     )
 
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from trainshed.model.faults import UsageFault
 from trainshed.model.study import Goal, Metric, StudySpec, parameters_of
-from trainshed.model.trials import TrialRecord, TrialState, Value, text_of
+from trainshed.model.trials import TrialRecord, TrialState, format_short, text_of
+from trainshed.tuning.limits import broken_limits
 from trainshed.tuning.ranking import best, final_value, is_safe, objectives, pareto
 from trainshed.wire.aiplatform_v1 import trials as vertex
 from trainshed.wire.ml_v1 import trials as ml
@@ -147,18 +148,18 @@ def describe_measurement(trial: TrialRecord) -> str:
     return f"{values} at step {last.step}" if last.step else values
 
 
+def describe_remarks(study: StudySpec, trial: TrialRecord) -> list[str]:
+    """Return why a trial has no result, or which limits its result breaks."""
+    reasons = [limit.reason for limit in broken_limits(study, trial)]
+    return [trial.infeasible_reason, *reasons] if trial.infeasible_reason else reasons
+
+
 def format_parameters(trial: TrialRecord) -> str:
     """Format a trial's parameters in one line, with rounded numbers.
 
     ``list_arguments`` has all digits.
     """
     return " ".join(f"{name}={format_short(value)}" for name, value in trial.values)
-
-
-def format_short(value: Value) -> str:
-    """Format a value with six significant digits; whole numbers keep all of theirs."""
-    is_fraction = isinstance(value, float) and not value.is_integer()
-    return f"{value:.6g}" if is_fraction else text_of(value)
 
 
 def list_arguments(trial: TrialRecord) -> tuple[str, ...]:

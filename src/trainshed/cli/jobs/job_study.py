@@ -1,6 +1,6 @@
 """``trainshed jobs study``: what a tuning job searches, its best trial, and importances."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from trainshed.cli import flags
@@ -9,6 +9,7 @@ from trainshed.cli.jobs.job_names import HELP, find_job
 from trainshed.cli.terminal import print_result, table
 from trainshed.client.faults import Json
 from trainshed.client.following import NativeTrials
+from trainshed.tuning.fronts import LISTED_MAX, describe_front
 
 #: The counts of trials that are printed if they are not 0, and their words.
 _COUNTS: Final = (
@@ -19,13 +20,17 @@ _COUNTS: Final = (
     ("stoppedEarly", "stopped early"),
 )
 
+#: The most trials whose broken limits are printed.
+_BREAKS_MAX: Final = 20
+
 
 def parser(prog: str) -> flags.Parser:
     """Return the parser."""
     parser = flags.Parser(
         prog,
-        summary="Shows a tuning job: how far it is, its best trial, why trials were stopped early, "
-        "and how much each parameter decides the metric. --format json has all trials.",
+        summary="Shows a tuning job: how far it is, its best trial or Pareto front, which trials "
+        "were stopped early or break a limit, and how much each parameter decides the metric. "
+        "--format json has all trials.",
         example=f"  {prog} digits\n  {prog} digits --curves --format json",
         usage=f"{prog} JOB [flags]",
     )
@@ -61,10 +66,9 @@ def _describe(document: Json) -> Iterator[str]:
     yield _describe_counts(study)
     if study["message"]:
         yield study["message"]
-    for number in study["leaders"]:
-        if number in trials:  # a trial may have ended between the two calls
-            yield f"best: trial {number}: {_pairs(trials[number], 'metrics')}"
-            yield f"  with {_pairs(trials[number], 'parameters')}"
+    if study.get("safety"):
+        yield study["safety"]
+    yield from _describe_leaders(study, trials)
     yield importances["message"]
     rows = [(row["parameter"], f"{row['share']:.1%}") for row in importances["importances"]]
     if rows:
@@ -72,8 +76,34 @@ def _describe(document: Json) -> Iterator[str]:
     for number, trial in trials.items():
         if stop := trial.get("earlyStop"):
             yield f"trial {number} was stopped early. {stop['reason']}"
+    yield from _describe_breaks(trials)
     for curve in document.get("curves", {}).get("curves", ()):
         yield f"trial {curve['trial']}: {len(curve['at'])} points, the last {curve['values'][-1]:g}"
+
+
+def _describe_leaders(study: Json, trials: Mapping[int, Json]) -> Iterator[str]:
+    """Describe the best trial; with several objectives the front and its trials."""
+    size = study.get("frontSize")
+    if size:
+        yield describe_front(study["leaders"], size)
+    for number in study["leaders"][:LISTED_MAX]:
+        if number in trials:  # a trial may have ended between the two calls
+            word = "best: " if size is None else ""
+            yield f"{word}trial {number}: {_pairs(trials[number], 'metrics')}"
+            yield f"  with {_pairs(trials[number], 'parameters')}"
+
+
+def _describe_breaks(trials: Mapping[int, Json]) -> Iterator[str]:
+    """Describe the newest trials that break a limit, and count the others."""
+    breaks = [
+        (number, trial["brokenLimits"])
+        for number, trial in trials.items()
+        if trial.get("brokenLimits")
+    ]
+    for number, limits in breaks[-_BREAKS_MAX:]:
+        yield f"trial {number} breaks a limit: {', '.join(limit['reason'] for limit in limits)}"
+    if len(breaks) > _BREAKS_MAX:
+        yield f"and {len(breaks) - _BREAKS_MAX} earlier trials; --format json has all"
 
 
 def _describe_counts(study: Json) -> str:

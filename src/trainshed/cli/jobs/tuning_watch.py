@@ -30,15 +30,18 @@ from trainshed.cli.terminal import (
 from trainshed.client.collections import FINAL_STATES, state_of
 from trainshed.client.faults import Json
 from trainshed.client.following import FollowedJob, NativeTrials, native_trials
-from trainshed.model.trials import TrialRecord, TrialState
+from trainshed.model.study import StudySpec
+from trainshed.model.trials import TrialRecord, TrialState, format_short
+from trainshed.tuning.fronts import describe_front
+from trainshed.tuning.limits import broken_limits, describe_safety
 from trainshed.wire.native_v1 import latest
 from trainshed.workbench.study_view import (
     StudyView,
     add_native_trials,
     describe_counts,
     describe_measurement,
+    describe_remarks,
     format_parameters,
-    format_short,
     list_arguments,
     rank_trials,
     read_view,
@@ -104,7 +107,8 @@ def _print_changes(followed: FollowedJob, trials: NativeTrials) -> str:
         for line in changes(previous, study):
             out(line)
         previous = study
-    out("\n".join(("", *best_table(study), *best_arguments(study), f"state: {study.state}")))
+    summary = (*best_table(study), *_describe_several(study), *best_arguments(study))
+    out("\n".join(("", *summary, f"state: {study.state}")))
     return study.state
 
 
@@ -130,8 +134,6 @@ def _parts(document: Json) -> Iterator[tuple[str, Json]]:
 
 #: The number of the best trials that are shown if not all trials fit.
 _BEST_MAX: Final = 10
-#: The most trials of a Pareto front that the summary lists.
-_LEADERS_MAX: Final = 12
 #: Lines of the table's header and rule; lines of the three group titles and the count of the rest.
 _TABLE_LINES, _GROUP_LINES = 2, 4
 
@@ -237,21 +239,22 @@ def best_arguments(view: StudyView) -> list[str]:
 
 def trial_table(view: StudyView, trials: Sequence[TrialRecord], leaders: set[int]) -> Iterator[str]:
     """Yield a header, a rule and a line for each trial; ``*`` marks the leaders."""
-    metrics = [metric.metric_id for metric in view.study.metrics]
-    names = [in_one_line(name).upper() for name in metrics]
+    names = [in_one_line(metric.metric_id).upper() for metric in view.study.metrics]
     heads = ("", "TRIAL", "STATE", "STEP", *names, "PARAMETERS")
-    yield from table(heads, (list(_row(trial, metrics, leaders)) for trial in trials)).splitlines()
+    rows = (list(_row(view.study, trial, leaders)) for trial in trials)
+    yield from table(heads, rows).splitlines()
 
 
-def _row(trial: TrialRecord, metrics: Sequence[str], leaders: set[int]) -> Iterator[object]:
+def _row(study: StudySpec, trial: TrialRecord, leaders: set[int]) -> Iterator[object]:
     last = latest(trial)
     yield "*" if trial.number in leaders else ""
     yield trial.number
     yield trial.state.value
     yield last.step if last else None
-    yield from (_format_metric(last.value(name) if last else None) for name in metrics)
-    reason = f"; {trial.infeasible_reason}" if trial.infeasible_reason else ""
-    yield in_one_line(f"{format_parameters(trial)}{reason}")
+    for metric in study.metrics:
+        yield _format_metric(last.value(metric.metric_id) if last else None)
+    remarks = describe_remarks(study, trial)
+    yield in_one_line("; ".join((format_parameters(trial), *remarks)))
 
 
 def _format_metric(value: float | None) -> str | None:
@@ -274,13 +277,19 @@ def _wrap_text(text: str, size: os.terminal_size) -> list[str]:
 def _summarize(view: StudyView) -> Iterator[str]:
     yield f"trials {describe_counts(view)}"
     leaders = view.leaders
-    if len(view.objectives) > 1 and leaders:
-        numbers = ", ".join(str(trial.number) for trial in leaders[:_LEADERS_MAX])
-        more = f" and {len(leaders) - _LEADERS_MAX} more" if len(leaders) > _LEADERS_MAX else ""
-        yield f"Pareto front: trials {numbers}{more}"
-    elif leaders:
+    if len(view.objectives) == 1 and leaders:
         best = leaders[0]
         yield f"best: trial {best.number}, {describe_measurement(best)}: {format_parameters(best)}"
+    yield from _describe_several(view)
+
+
+def _describe_several(view: StudyView) -> Iterator[str]:
+    """Yield the front of several objectives, and how many trials meet the limits."""
+    leaders = [trial.number for trial in view.leaders]
+    if len(view.objectives) > 1 and leaders:
+        yield describe_front(leaders)
+    if safety := describe_safety(view.study, view.trials):
+        yield in_one_line(safety)
 
 
 def changes(previous: StudyView | None, current: StudyView) -> Iterator[str]:
@@ -307,18 +316,22 @@ def _list_changes(previous: StudyView | None, current: StudyView) -> Iterator[st
         if states.get(trial.number) is not trial.state:
             lead = _describe_lead(current) if trial.number in new_leaders else ""
             yield in_one_line(
-                f"trial {trial.number}: {trial.state.value}{_describe_outcome(trial)}{lead}"
+                f"trial {trial.number}: {trial.state.value}"
+                f"{_describe_outcome(current.study, trial)}{lead}"
             )
 
 
-def _describe_outcome(trial: TrialRecord) -> str:
+def _describe_outcome(study: StudySpec, trial: TrialRecord) -> str:
     if not trial.state.is_final:
         return f": {format_parameters(trial)}" if trial.values else ""
     early = ", stopped early" if trial.stopped_early else ""
     if trial.state is TrialState.INFEASIBLE:
         return f"{early}: {trial.infeasible_reason}" if trial.infeasible_reason else early
-    return f"{early}: {describe_measurement(trial)}"
+    limits = "".join(f"; {limit.reason}" for limit in broken_limits(study, trial))
+    return f"{early}: {describe_measurement(trial)}{limits}"
 
 
 def _describe_lead(view: StudyView) -> str:
-    return ", in the Pareto front" if len(view.objectives) > 1 else ", the best so far"
+    if len(view.objectives) == 1:
+        return ", the best so far"
+    return f", in the Pareto front of {len(view.leaders)}"

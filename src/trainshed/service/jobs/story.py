@@ -32,7 +32,9 @@ from trainshed.service.starts.placing import cpu_warnings
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.studies import TrialResult
-from trainshed.tuning.ranking import best, objectives
+from trainshed.tuning.fronts import describe_front
+from trainshed.tuning.limits import describe_safety
+from trainshed.tuning.ranking import best, objectives, pareto
 from trainshed.wire.native_v1 import (
     Waiting,
     answer_of,
@@ -237,9 +239,12 @@ def _describe_trial_state(result: TrialResult) -> str:
 def _describe_leader(
     store: Store, record: JobRecord, study: StudySpec, results: Sequence[TrialResult]
 ) -> Iterator[str]:
-    if len(objectives(study)) != 1:
-        return
-    leader = best(study, [result.trial for result in results])
+    trials = [result.trial for result in results]
+    if len(objectives(study)) > 1 and (front := pareto(study, trials)):
+        yield f"{describe_front([trial.number for trial in front])}."
+    if safety := describe_safety(study, trials):
+        yield f"{safety}."
+    leader = best(study, trials)
     if leader is None or leader.final is None:
         return
     values = ", ".join(f"{name} {value:.6g}" for name, value in leader.final.metrics)

@@ -16,6 +16,8 @@ class StudyMetric(Answer):
     goal: Goal
     threshold: float | None = None
     """The value that the metric must not be worse than; the study does not optimize it then."""
+    safe_fraction_min: float | None = None
+    """The share of safe trials that the study aims at (0..1); absent if it aims at none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,19 @@ class TrialCounts(Answer):
     infeasible: int
     stopped_early: int
     """Trials that a rule has stopped; they are also counted by their state."""
+    safe: int | None = None
+    """Succeeded trials that meet every limit; absent for a study without limits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontGrowth(Answer):
+    """The Pareto front after a trial that entered it."""
+
+    trial: int
+    size: int
+    volume: float | None = None
+    """With two objectives the share (0..1) of the rectangle between the worst and the best values
+    of safe trials that the front dominates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +108,13 @@ class StudyDescription(Answer):
     first_points: int
     """The number of points that the caller wanted to be tried before the search."""
     leaders: Sequence[int]
-    """The number of the best trial; with several objectives the Pareto front, at most 100."""
+    """The number of the best trial; with several objectives the Pareto front, at most 1,000."""
+    front_size: int | None = None
+    """The number of trials in the Pareto front; absent for one objective."""
+    front_history: Sequence[FrontGrowth] = ()
+    """How the front grew; empty for one objective, and with more than 10,000 trials."""
+    safety: str = ""
+    """The limits, the share of safe trials and the desired share; empty without limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

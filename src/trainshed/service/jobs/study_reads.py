@@ -8,11 +8,12 @@ from typing import Any, Final
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
 from trainshed.model.study import AshaRule, Metric, ParameterSpec, StudySpec
-from trainshed.model.trials import TRIAL_STOPPED_EARLY, EarlyStop, TrialState
+from trainshed.model.trials import TRIAL_STOPPED_EARLY, EarlyStop, TrialRecord, TrialState
 from trainshed.service.jobs.story import Stories, describe_progress
 from trainshed.service.jobs.story_answers import Trials
 from trainshed.service.jobs.studies import trial_view
 from trainshed.service.jobs.study_answers import (
+    FrontGrowth,
     Importances,
     MetricCurve,
     MetricCurves,
@@ -28,12 +29,16 @@ from trainshed.store.records.studies import StoredTrial, TrialResult
 from trainshed.tuning.asha import rungs_of
 from trainshed.tuning.curves import TrialCurve, curves
 from trainshed.tuning.first_points import origin_of
+from trainshed.tuning.fronts import front_history
+from trainshed.tuning.limits import broken_limits, count_safe, describe_safety
 from trainshed.tuning.ranking import objectives, pareto, upward
 from trainshed.tuning.thinning import thin_out
-from trainshed.wire.native_v1 import trial_summary
+from trainshed.wire.native_v1 import answer_of, trial_summary
 
 #: The most trials of a Pareto front in a description.
-LEADERS_MAX: Final = 100
+LEADERS_MAX: Final = 1000
+#: The most trials of a study whose front is followed from the first trial on: it takes 0.2 s.
+FRONT_HISTORY_TRIALS_MAX: Final = 10_000
 #: The most early stops of a study whose evidence is read, the newest ones.
 STOPS_MAX: Final = 100_000
 #: The number of trials below which importances are rough guesses.
@@ -50,7 +55,8 @@ class StudyReader:
         """Return what a tuning job searches and how far it is.  Raises Refusal for other jobs."""
         record, study = self._find(project, job_id)
         results = self.stories.store.trial_results(record.uid)
-        front = pareto(study, [result.trial for result in results])
+        trials = [result.trial for result in results]
+        front = pareto(study, trials)
         is_single = len(objectives(study)) == 1
         known_results, first_points = self.stories.store.count_start(record.uid)
         return StudyDescription(
@@ -66,10 +72,13 @@ class StudyReader:
             parameters=list(_describe_parameters(study.parameters)),
             trial_count_max=study.trial_count_max,
             trial_count_parallel=study.trial_count_parallel,
-            counts=_count(results),
+            counts=_count(study, results),
             known_results=known_results,
             first_points=first_points,
             leaders=[trial.number for trial in front[: 1 if is_single else LEADERS_MAX]],
+            front_size=None if is_single else len(front),
+            front_history=_follow_front(study, trials),
+            safety=describe_safety(study, trials),
         )
 
     def _rungs(self, record: JobRecord, study: StudySpec) -> Sequence[StudyRung] | None:
@@ -105,6 +114,7 @@ class StudyReader:
                 one.job_uid,
                 stops.get(one.trial.number),
                 origin_of(one.trial.values, points),
+                broken_limits(study, one.trial),
             )
             for one in stored
         ]
@@ -195,8 +205,19 @@ def _draw(metric: Metric, curve: TrialCurve, point_count: int) -> MetricCurve:
 
 
 def _describe_metric(metric: Metric) -> StudyMetric:
-    threshold = metric.safety.threshold if metric.safety else None
-    return StudyMetric(id=metric.metric_id, goal=metric.goal, threshold=threshold)
+    limit = metric.safety
+    return StudyMetric(
+        id=metric.metric_id,
+        goal=metric.goal,
+        threshold=limit.threshold if limit else None,
+        safe_fraction_min=(limit.fraction_min or None) if limit else None,
+    )
+
+
+def _follow_front(study: StudySpec, trials: Sequence[TrialRecord]) -> list[FrontGrowth]:
+    if len(trials) > FRONT_HISTORY_TRIALS_MAX:
+        return []
+    return [answer_of(FrontGrowth, step) for step in front_history(study, trials)]
 
 
 def _describe_parameters(
@@ -220,9 +241,10 @@ def _describe_parameters(
             )
 
 
-def _count(results: Sequence[TrialResult]) -> TrialCounts:
+def _count(study: StudySpec, results: Sequence[TrialResult]) -> TrialCounts:
     states = Counter(result.trial.state for result in results)
     unfinished = [result for result in results if not result.trial.state.is_final]
+    safe_count = count_safe(study, [result.trial for result in results])
     running = sum(result.job_state is JobState.RUNNING for result in unfinished)
     return TrialCounts(
         made=len(results),
@@ -231,6 +253,7 @@ def _count(results: Sequence[TrialResult]) -> TrialCounts:
         succeeded=states[TrialState.SUCCEEDED],
         infeasible=states[TrialState.INFEASIBLE],
         stopped_early=sum(result.trial.stopped_early for result in results),
+        safe=safe_count.safe if safe_count else None,
     )
 
 

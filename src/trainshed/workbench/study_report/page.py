@@ -9,13 +9,14 @@ from datetime import datetime, timedelta
 from html import escape
 from typing import Final
 
-from trainshed.model.study import Goal, Metric
-from trainshed.model.trials import TrialRecord, text_of
+from trainshed.model.study import StudySpec
+from trainshed.model.trials import TrialRecord, format_short
+from trainshed.tuning.limits import describe_safety
 from trainshed.workbench.study_report.figures import Plot
 from trainshed.workbench.study_view import (
     StudyView,
     describe_counts,
-    format_short,
+    describe_remarks,
     list_arguments,
     list_parameter_names,
 )
@@ -102,15 +103,12 @@ def _head(view: StudyView, now: datetime) -> Iterator[str]:
     goals = ", ".join(
         f"{metric.metric_id} ({metric.goal.value.lower()})" for metric in view.objectives
     )
-    limits = ", ".join(
-        _limit(metric, metric.safety.threshold) for metric in view.study.metrics if metric.safety
-    )
     rows = (
         ("Name", view.name),
         ("State", view.state),
         ("Trials", describe_counts(view)),
         ("Objective", goals),
-        ("Limit", limits),
+        ("Limit", describe_safety(view.study, view.trials)),
         ("Algorithm", view.algorithm),
         ("Time", _time(view, now)),
         ("As of", f"{now:%Y-%m-%d %H:%M:%S %Z}"),
@@ -119,11 +117,6 @@ def _head(view: StudyView, now: datetime) -> Iterator[str]:
     yield "<table class=head>"
     yield from (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in rows if text)
     yield "</table>"
-
-
-def _limit(metric: Metric, threshold: float) -> str:
-    side = "at least" if metric.goal is Goal.MAXIMIZE else "at most"
-    return f"{metric.metric_id} {side} {text_of(threshold)}"
 
 
 def _time(view: StudyView, now: datetime) -> str:
@@ -169,20 +162,22 @@ def _table(view: StudyView) -> Iterator[str]:
     yield "</tr></thead><tbody>"
     for trial in view.trials:
         kind = " class=best" if trial.number in leaders else ""
-        yield f"<tr{kind}>{''.join(_cells(trial, metrics, parameters))}</tr>"
+        cells = "".join(_cells(view.study, trial, parameters))
+        yield f'<tr id="trial{trial.number}"{kind}>{cells}</tr>'
     yield "</tbody></table></div>"
 
 
-def _cells(trial: TrialRecord, metrics: Sequence[str], parameters: Sequence[str]) -> Iterator[str]:
+def _cells(study: StudySpec, trial: TrialRecord, parameters: Sequence[str]) -> Iterator[str]:
     values = dict(trial.values)
     yield _cell(trial.number)
     yield _cell(trial.state.value)
-    yield from (_cell(trial.final.value(name) if trial.final else None) for name in metrics)
+    for metric in study.metrics:
+        yield _cell(trial.final.value(metric.metric_id) if trial.final else None)
     yield _cell(trial.final.step if trial.final else None)
     yield from (_cell(values.get(name)) for name in parameters)
     yield _cell(_seconds(trial))
-    early = "stopped early. " if trial.stopped_early else ""
-    yield _cell(f"{early}{trial.infeasible_reason or ''}".strip() or None)
+    early = ["stopped early"] if trial.stopped_early else []
+    yield _cell("; ".join((*early, *describe_remarks(study, trial))) or None)
 
 
 def _cell(value: float | str | None) -> str:
