@@ -18,7 +18,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from trainshed.model.study import Noise
 from trainshed.model.trials import Values
-from trainshed.tuning.candidates import QUICK, THOROUGH, Search, TrustRegion
+from trainshed.tuning.candidates import QUICK, THOROUGH, Effort, Search, TrustRegion
 from trainshed.tuning.cube import Array, Cube, CubeAxis, Point
 from trainshed.tuning.history import History, TriedPoint
 from trainshed.tuning.improvement import ExpectedImprovement
@@ -171,8 +171,8 @@ _PROGRESS: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Model:
-    """The assumptions of the model."""
+class ModelAssumptions:
+    """The assumptions of a model of one metric."""
 
     noise: Noise
     plan: SearchPlan
@@ -196,25 +196,27 @@ def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
     pending point only if there is no other; the caller checks whether a finite space is used up.
     """
     # With one thread the sums are the same on every machine, and small ones are not slower.
-    with _controller().limit(limits=1):
+    with thread_controller().limit(limits=1):
         rng = np.random.default_rng([seed, len(points), len(pending)])
-        cube = _cube(tuple(axes))
+        cube = cube_of(tuple(axes))
         known = [np.array(some, dtype=float).reshape(-1, len(axes)) for some in (points, pending)]
         trial_points = np.vstack(known)
         results = np.array(values, dtype=float)
         if len(trial_points) < plan.filling_count or np.isfinite(results).sum() < plan.results_min:
-            ranked = _filling(cube, trial_points, rng)
+            ranked = filling_points(cube, trial_points, rng)
         else:
-            ranked = _improving(cube, trial_points, results, _Model(noise=noise, plan=plan), rng)
-        return _first_new(ranked, trial_points)
+            ranked = _improving(
+                cube, trial_points, results, ModelAssumptions(noise=noise, plan=plan), rng
+            )
+        return first_new(ranked, trial_points)
 
 
 def forget() -> None:
     """Empty the caches, for benchmarks."""
-    _fitted.cache_clear()
+    fitted_hyperparameters.cache_clear()
 
 
-def _filling(cube: Cube, trial_points: Array, rng: np.random.Generator) -> Array:
+def filling_points(cube: Cube, trial_points: Array, rng: np.random.Generator) -> Array:
     """Return random points; the first few are sorted, the farthest from all used points first.
 
     Only a few are sorted, because the farthest of many points are the corners of the cube.
@@ -229,11 +231,15 @@ def _filling(cube: Cube, trial_points: Array, rng: np.random.Generator) -> Array
 
 
 def _improving(
-    cube: Cube, trial_points: Array, values: Array, model: _Model, rng: np.random.Generator
+    cube: Cube,
+    trial_points: Array,
+    values: Array,
+    model: ModelAssumptions,
+    rng: np.random.Generator,
 ) -> Array:
     """Return allowed points by expected improvement, the best first."""
     scaled_values = standardize(values)
-    indexes = _select_indexes(scaled_values, BELIEVED_MAX)
+    indexes = select_indexes(scaled_values, BELIEVED_MAX)
     points = trial_points[: len(values)][indexes]
     hyper = _hyper(cube, trial_points, values, model)
     belief = posterior(hyper, cube.groups, cube.features(points), scaled_values[indexes])
@@ -245,13 +251,18 @@ def _improving(
     ranked_points = complete[order]
     size = trust_region_width(values, model.plan.width_wait, len(cube.axes))
     region = _region(cube, points[order[0]], hyper, size)
-    effort = THOROUGH if len(trial_points) - len(values) <= _FEW_PENDING else QUICK
+    effort = effort_of(len(trial_points) - len(values))
     acquisition = ExpectedImprovement(posterior=belief, best=best)
     search = Search(cube=cube, acquisition=acquisition, region=region, rng=rng, effort=effort)
     return search.rank(ranked_points)
 
 
-def _select_indexes(values: Array, count_max: int) -> NDArray[np.intp]:
+def effort_of(pending_count: int) -> Effort:
+    """Return the effort of the search for a point beside so many pending ones."""
+    return THOROUGH if pending_count <= _FEW_PENDING else QUICK
+
+
+def select_indexes(values: Array, count_max: int) -> NDArray[np.intp]:
     """Return the indexes of the newest values and of the best others, ascending."""
     if len(values) <= count_max:
         return np.arange(len(values))
@@ -260,21 +271,28 @@ def _select_indexes(values: Array, count_max: int) -> NDArray[np.intp]:
     return np.concatenate([np.sort(best), np.arange(newest, len(values))])
 
 
-def _hyper(cube: Cube, trial_points: Array, values: Array, model: _Model) -> Hyperparameters:
+def _hyper(
+    cube: Cube, trial_points: Array, values: Array, model: ModelAssumptions
+) -> Hyperparameters:
     """Return the fit to all but the last few values, so that the next calls use the cached fit."""
-    count = len(values) - len(values) % max(1, len(values) // _REFIT)
+    count = fitted_count(len(values))
     scaled_values = standardize(values[:count])
-    indexes = _select_indexes(scaled_values, FITTED_MAX)
+    indexes = select_indexes(scaled_values, FITTED_MAX)
     fitted_points = trial_points[indexes].tobytes()
-    return _fitted(cube.axes, fitted_points, scaled_values[indexes].tobytes(), model)
+    return fitted_hyperparameters(cube.axes, fitted_points, scaled_values[indexes].tobytes(), model)
+
+
+def fitted_count(count: int) -> int:
+    """Return to how many of ``count`` values the model is fitted."""
+    return count - count % max(1, count // _REFIT)
 
 
 @lru_cache(maxsize=64)
-def _fitted(
-    axes: tuple[CubeAxis, ...], points: bytes, values: bytes, model: _Model
+def fitted_hyperparameters(
+    axes: tuple[CubeAxis, ...], points: bytes, values: bytes, model: ModelAssumptions
 ) -> Hyperparameters:
     """Return the fit; the cache only saves time, because equal arguments give equal results."""
-    cube = _cube(axes)
+    cube = cube_of(axes)
     x = cube.features(np.frombuffer(points).reshape(-1, len(axes)))
     # distances grow with the root of the dimensions, and so do the prior lengths
     length = (0.5 * math.log(len(axes)) - 0.7, 0.7)
@@ -297,7 +315,7 @@ def _region(cube: Cube, best: Array, hyper: Hyperparameters, size: float) -> Tru
     return TrustRegion(low=np.where(absent, 0.0, low), high=np.where(absent, 1.0, high))
 
 
-def _first_new(ranked: Array, trial_points: Array) -> Point:
+def first_new(ranked: Array, trial_points: Array) -> Point:
     """Return the best unused point, or the best of all."""
     trial_keys = _comparable(trial_points)
     rows = zip(ranked, _comparable(ranked), strict=True)
@@ -311,12 +329,12 @@ def _comparable(rows: Array) -> Array:
 
 
 @lru_cache(maxsize=16)
-def _cube(axes: tuple[CubeAxis, ...]) -> Cube:
+def cube_of(axes: tuple[CubeAxis, ...]) -> Cube:
     return Cube(axes)
 
 
 @lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
+def thread_controller() -> ThreadpoolController:
     """Return the controller of thread pools, which looks for loaded libraries only once."""
     return ThreadpoolController()
 
