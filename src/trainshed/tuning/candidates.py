@@ -75,21 +75,25 @@ class Search:
     region: TrustRegion
     rng: np.random.Generator
     effort: Effort = THOROUGH
+    scores_again: bool = False
+    """Whether known rows are scored again beside new ones, as the first rule of the search does:
+    the last digits of a sum may depend on the number of rows."""
 
     def rank(self, points: Array) -> Array:
         """Return allowed points, the best first, from known ``points`` (complete, best first)."""
-        everywhere = self._sort(self._clip(self.cube.draw(self.effort.drawn, self.rng)))
-        nearby = self._sort(self._clip(self._vary_best(points)))
+        everywhere = self._scored(self._clip(self.cube.draw(self.effort.drawn, self.rng))).sorted()
+        nearby = self._scored(self._clip(self._vary_best(points))).sorted()
         half = STARTS // 2
-        rows = np.vstack([everywhere[:half], nearby[:half]])
-        rows = self._sort(np.vstack([self._climb(rows), everywhere, nearby]))
+        starts = np.vstack([everywhere.rows[:half], nearby.rows[:half]])
+        ranked = self._merged(self._scored(self._climb(starts)), everywhere, nearby)
         for _ in range(self.effort.rounds):
-            neighbours = self.cube.neighbours(rows[0], self.rng)
-            if not len(neighbours):
+            rows = self.cube.neighbours(ranked.rows[0], self.rng)
+            if not len(rows):
                 break
-            neighbours = self._sort(neighbours)
-            rows = self._sort(np.vstack([rows, neighbours, self._climb(neighbours[:1])]))
-        return self.cube.snap(rows)
+            neighbours = self._scored(rows).sorted()
+            climbed = self._scored(self._climb(neighbours.rows[:1]))
+            ranked = self._merged(ranked, neighbours, climbed)
+        return self.cube.snap(ranked.rows)
 
     def _vary_best(self, points: Array) -> Array:
         """Return small changes of the best rows; a listed axis changes to any of its positions."""
@@ -108,10 +112,15 @@ class Search:
     def _clip(self, rows: Array) -> Array:
         return np.clip(rows, self.region.low, self.region.high)
 
-    def _sort(self, rows: Array) -> Array:
+    def _scored(self, rows: Array) -> "_Scored":
         features = self.cube.features(self.cube.snap(rows))
-        score = self.acquisition.score(features)
-        return np.asarray(rows[np.argsort(-score, kind="stable")])
+        return _Scored(rows=rows, scores=self.acquisition.score(features))
+
+    def _merged(self, *parts: "_Scored") -> "_Scored":
+        rows = np.vstack([part.rows for part in parts])
+        if self.scores_again:
+            return self._scored(rows).sorted()
+        return _Scored(rows=rows, scores=np.concatenate([part.scores for part in parts])).sorted()
 
     def _climb(self, rows: Array) -> Array:
         """Return the rows moved along the slope, all at once: their scores are independent."""
@@ -143,3 +152,16 @@ class Search:
         rows[at] = moved
         score, slope = self.acquisition.slopes(rows)
         return -float(score.sum()), -slope[at]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scored:
+    """Complete rows and their scores."""
+
+    rows: Array
+    scores: Array
+
+    def sorted(self) -> "_Scored":
+        """Return the best first; of equal ones the first."""
+        order = np.argsort(-self.scores, kind="stable")
+        return _Scored(rows=self.rows[order], scores=self.scores[order])

@@ -253,7 +253,14 @@ def _improving(
     region = _region(cube, points[order[0]], hyper, size)
     effort = effort_of(len(trial_points) - len(values))
     acquisition = ExpectedImprovement(posterior=belief, best=best)
-    search = Search(cube=cube, acquisition=acquisition, region=region, rng=rng, effort=effort)
+    search = Search(
+        cube=cube,
+        acquisition=acquisition,
+        region=region,
+        rng=rng,
+        effort=effort,
+        scores_again=model.plan.scores_again,
+    )
     return search.rank(ranked_points)
 
 

@@ -23,11 +23,13 @@ class SearchPlan:
     """The number of results before the region around the best point narrows or widens."""
     fit_starts: tuple[float, ...]
     """The starts of a fit, as offsets of the logarithms of lengths from their prior mean."""
+    scores_again: bool = False
+    """Whether candidates that have a score get it again beside new candidates (``Search``)."""
 
 
 #: The plan of rule 1.
 FIRST_PLAN: Final = SearchPlan(
-    filling_count=10, results_min=5, width_wait=10, fit_starts=(0.0, -1.0)
+    filling_count=10, results_min=5, width_wait=10, fit_starts=(0.0, -1.0), scores_again=True
 )
 
 #: A share of the trials that fill the space, and the bounds of their number.

@@ -1,0 +1,54 @@
+"""The search for the best candidate: its order, and how often a candidate is scored."""
+
+import numpy as np
+import pytest
+
+from trainshed.tuning.candidates import QUICK, Search, TrustRegion
+from trainshed.tuning.cube import Cube, CubeAxis
+
+AXES = (CubeAxis(), CubeAxis(positions=(0.1, 0.3, 0.5)), CubeAxis())
+
+
+class Bowl:
+    """The negative distance from a point, which counts the rows that it scores."""
+
+    def __init__(self):
+        self.scored = 0
+
+    def score(self, features):
+        self.scored += len(features)
+        return self.slopes(features)[0]
+
+    def slopes(self, features):
+        away = features - 0.3
+        return -np.sum(away**2, axis=1), -2.0 * away
+
+
+def ranked(bowl, *, scores_again):
+    cube = Cube(AXES)
+    whole = TrustRegion(low=np.zeros(3), high=np.ones(3))
+    rng = np.random.default_rng(1)
+    search = Search(
+        cube=cube,
+        acquisition=bowl,
+        region=whole,
+        rng=rng,
+        effort=QUICK,
+        scores_again=scores_again,
+    )
+    return search.rank(np.full((1, 3), 0.5))
+
+
+@pytest.mark.parametrize("scores_again", [False, True])
+def test_candidates_are_ranked_and_the_best_was_climbed_to(scores_again):
+    rows = ranked(Bowl(), scores_again=scores_again)
+    assert rows[0] == pytest.approx([0.3, 0.3, 0.3], abs=1e-6)
+    assert (np.diff(Bowl().score(rows)) <= 0).all()
+
+
+def test_a_candidate_is_scored_once_except_by_the_first_rule():
+    once, again = Bowl(), Bowl()
+    rows = ranked(once, scores_again=False)
+    assert once.scored == len(rows)
+    assert ranked(again, scores_again=True) == pytest.approx(rows)
+    assert again.scored > 2 * once.scored
