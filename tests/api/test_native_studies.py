@@ -203,7 +203,11 @@ def test_rungs_have_their_trials_and_their_bar(edge, store):
     advance(store, record.uid, trials=(ended,), reports=reports)
     body = get(edge, "halving/study")
     assert (body["stopping"], body["rungsByTime"]) == ("asha", False)
-    assert body["rungs"] == [{"at": 3.0, "trials": 3, "bar": 0.75}, {"at": 9.0, "trials": 1}]
+    assert body["rungs"] == [
+        {"at": 1.0, "trials": 3, "bar": 0.75},
+        {"at": 3.0, "trials": 3, "bar": 0.75},
+        {"at": 9.0, "trials": 1},
+    ]
 
 
 @pytest.mark.usefixtures("study")

@@ -318,6 +318,30 @@ def test_an_unknown_label_of_early_stopping_is_refused_by_its_field(desk, kind):
     assert "decay-curve" in error.violations[0].accepted
 
 
+def gcloud_document(stem, **labels):
+    document = next(json.loads(p.read_text()) for p in REQUESTS if p.stem == stem)
+    return {**document, "labels": {**document.get("labels", {}), **labels}}
+
+
+def test_of_gclouds_early_stopping_the_label_says_which_rule(desk):
+    label = {"trainshed-early-stopping": "asha-2-10"}
+    document = gcloud_document("gcloud-3.2-hyperparameters", **label)
+    assert document["trainingInput"]["hyperparameters"]["enableTrialEarlyStopping"]
+    document["trainingInput"] |= {"runtimeVersion": "2.11", "pythonVersion": "3.7"}
+    record = desk.jobs.create(JobKind.ML_JOB, PROJECT, PLACE, document, creator="ann")
+    assert record.job.spec.study.stopping == AshaRule(reduction=2, first_rung=10)
+
+
+def test_a_label_beside_another_rule_of_gclouds_file_is_refused(desk):
+    label = {"trainshed-early-stopping": "asha"}
+    document = gcloud_document("gcloud-6.1-tuning", **label)
+    error = refusal(desk.jobs.create, JobKind.TUNING_JOB, PROJECT, PLACE, document, creator="ann")
+    messages = [one.message for one in error.violations if one.field == "labels"]
+    assert messages == [
+        "the label trainshed-early-stopping is asha, and the study has the rule median"
+    ]
+
+
 def test_a_study_goes_on_only_from_one_that_is_over_and_alike(desk):
     document = study_document(JobKind.ML_JOB)
 

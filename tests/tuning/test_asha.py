@@ -54,7 +54,7 @@ def test_the_rungs_are_shares_of_the_longest_trial_that_ended_by_itself():
         (9, 3, [3, 9]),
         (26, 3, [3, 9]),
         (16, 4, [2, 7]),
-        (1000, 2, [2, 4, 7, 14]),
+        (1000, 2, [1, 2, 4, 7, 14]),
     ],
 )
 def test_there_are_as_many_rungs_as_the_trials_have_powers(trials_max, reduction, rungs):
@@ -62,17 +62,46 @@ def test_there_are_as_many_rungs_as_the_trials_have_powers(trials_max, reduction
     assert [rung.at for rung in rungs_of(spec, [done(1, 1.0)])] == rungs
 
 
-def test_no_rung_is_before_a_twentieth_of_the_longest_trial():
+def test_no_rung_is_too_early_in_the_longest_trial():
     spec = study(trial_count_max=10_000)
-    assert [rung.at for rung in rungs_of(spec, [done(1, 1.0, steps=90)])] == [10, 30]
+    assert [rung.at for rung in rungs_of(spec, [done(1, 1.0, steps=270)])] == [10, 30, 90]
 
 
-def test_without_a_trial_that_ended_by_itself_there_is_no_rung():
+def test_until_a_trial_has_ended_the_rungs_begin_at_the_third_report():
+    trials = [trial(1, [1.0] * 2, stride=4), trial(2, [2.0] * 7, stride=4), flat(3, 3.0, 40)]
+    assert [rung.at for rung in rungs_of(study(), trials)] == [3.0, 9.0, 27.0]
+    assert [rung.at for rung in rungs_of(study(), trials[:2])] == [12.0]
+    assert rungs_of(study(), trials[:1]) == ()
+
+
+def test_steps_below_0_make_no_rung():
+    before = replace(
+        flat(1, 1.0, 3),
+        measurements=tuple(
+            Measurement(step=step, metrics=(("acc", 1.0),)) for step in (-9, -6, -3)
+        ),
+    )
+    assert rungs_of(study(), [before]) == ()
+
+
+def test_stopped_and_failed_trials_have_not_ended_by_themselves():
     stopped = trial(4, [1.0] * STEPS, TrialState.SUCCEEDED, stopped_early=True)
-    failed = trial(5, [1.0] * STEPS, TrialState.INFEASIBLE)
-    trials = [*(flat(n, float(n), STEPS) for n in (1, 2, 3)), stopped, failed]
-    assert rungs_of(study(), trials) == ()
-    assert to_stop(study(), trials) == {}
+    failed = trial(5, [1.0] * 90, TrialState.INFEASIBLE)
+    rungs = rungs_of(study(), [flat(1, 1.0, 9), stopped, failed])
+    assert [(rung.at, rung.values.keys()) for rung in rungs] == [
+        (3.0, {1, 4}),
+        (9.0, {1, 4}),
+        (27.0, {4}),
+    ]
+
+
+def test_until_a_trial_has_ended_only_a_third_of_the_trials_is_stopped():
+    running = [flat(n, float(n), 3) for n in (1, 2, 3)]
+    stopped = [trial(n, [0.0] * 3, TrialState.SUCCEEDED, stopped_early=True) for n in range(4, 7)]
+    assert list(to_stop(study(), [*running, *stopped[:2]])) == [1, 2]
+    assert to_stop(study(), [*running, *stopped]) == {}
+    assert rungs_of(study(), [*running, *stopped]) == ()
+    assert 1 in to_stop(study(), [*running, *stopped, done(9, 9.0)])
 
 
 def test_a_given_first_rung_needs_no_trial_that_has_ended():

@@ -119,7 +119,7 @@ class AshaRule:
     reduction: int = 3
     """One of so many trials at a rung continues; the steps of rungs differ by this factor."""
     first_rung: int | None = None
-    """The step, or second, of the first rung; None: derived from the longest finished trial."""
+    """The step, or second, of the first rung; None: derived from the reported steps."""
     by_time: bool = False
 
 

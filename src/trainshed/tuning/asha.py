@@ -8,10 +8,12 @@ that came early has few rivals, and is compared with those that come later.  Sto
 the rungs that they have passed.  Trials without a result do not count.
 
 The last step of the longest trial that ended by itself, divided by the reduction factor again and
-again, gives the rungs.  There are as many as ``trial_count_max`` has powers of that factor.  Until
-a trial has ended there are none: rungs from the first reports would stop most trials of a parallel
-study in the first moments of a long training.  A rule with a ``first_rung`` needs no ended trial;
-its rungs are multiples of that step (decision 0119).
+again, gives the rungs.  There are as many as ``trial_count_max`` has powers of that factor, and
+none is before ``FIRST_SHARE`` of that step.  Until a trial has ended, the rungs are the step of the
+third report, the earliest one of all trials, times powers of the factor.  These may be early in a
+long training, so that they stop only ``EARLY_SHARE`` of the study's trials; then the study waits
+for an end.  To wait from the beginning was rejected: the first trials of a parallel study then run
+to their end.  With a ``first_rung`` the rungs are its multiples, always (decision 0119).
 """
 
 import math
@@ -25,10 +27,12 @@ from trainshed.model.trials import EarlyStop, TrialRecord, TrialState
 from trainshed.tuning.curves import TrialCurve, curves, ended_by_itself
 from trainshed.tuning.ranking import objectives, upward
 
+#: The report of a trial at which the first rung is while no trial has ended.
+REPORTS_FIRST: Final = 3
+#: The share of ``trial_count_max`` that may be stopped while no trial has ended.
+EARLY_SHARE: Final = 1 / 3
 #: The share of the longest trial before which no derived rung is.
-FIRST_SHARE: Final = 0.05
-#: The minimum of trials at a rung, in reduction factors, before one of them is stopped there.
-RIVALS_MIN: Final = 1
+FIRST_SHARE: Final = 0.03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,19 +86,34 @@ def _rungs(
     all_curves = curves(metric, counted, by_time=rule.by_time)
     done = {trial.number for trial in counted if ended_by_itself(trial)}
     longest = max((curve.end for curve in all_curves if curve.number in done), default=None)
-    furthest = max((curve.end for curve in all_curves), default=0.0)
-    steps = _steps(rule, study.trial_count_max, longest, furthest)
+    if longest is None and rule.first_rung is None and _is_too_early(study, counted):
+        return ()
+    steps = _steps(rule, study.trial_count_max, longest, all_curves)
     return tuple(_rung(at, all_curves, rule) for at in steps)
 
 
+def _is_too_early(study: StudySpec, trials: Sequence[TrialRecord]) -> bool:
+    """Whether the share of trials that may be stopped before any has ended is used up."""
+    stopped = sum(trial.stopped_early for trial in trials)
+    return stopped >= study.trial_count_max * EARLY_SHARE
+
+
 def _steps(
-    rule: AshaRule, trial_count_max: int, longest: float | None, furthest: float
+    rule: AshaRule, trial_count_max: int, longest: float | None, all_curves: Sequence[TrialCurve]
 ) -> tuple[float, ...]:
     """Return the steps of the rungs, in ascending order."""
-    if rule.first_rung is not None:
-        end = math.nextafter(furthest, math.inf) if longest is None else longest
-        return tuple(_multiples(rule.first_rung, rule.reduction, end))
-    return tuple(sorted(_shares(longest or 0.0, rule, trial_count_max)))
+    if longest is not None and rule.first_rung is None:
+        return tuple(sorted(_shares(longest, rule, trial_count_max)))
+    furthest = max((curve.end for curve in all_curves), default=0.0)
+    end = math.nextafter(furthest, math.inf) if longest is None else longest
+    first = rule.first_rung or _third_report(all_curves)
+    return tuple(_multiples(first, rule.reduction, end))
+
+
+def _third_report(all_curves: Sequence[TrialCurve]) -> float:
+    """Return the earliest step of a third report; infinity without one after step 0."""
+    steps = [one.at[REPORTS_FIRST - 1] for one in all_curves if len(one.at) >= REPORTS_FIRST]
+    return min((step for step in steps if step > 0), default=math.inf)
 
 
 def _multiples(first: float, reduction: int, end: float) -> Iterator[float]:
@@ -117,7 +136,7 @@ def _shares(longest: float, rule: AshaRule, trial_count_max: int) -> frozenset[f
 def _rung(at: float, all_curves: Sequence[TrialCurve], rule: AshaRule) -> Rung:
     values = {curve.number: _value_at(curve, at) for curve in all_curves if curve.end >= at}
     count = len(values)
-    if count < RIVALS_MIN * rule.reduction:
+    if count < rule.reduction:
         return Rung(at=at, values=values, bar=None)
     bar = sorted(values.values(), reverse=True)[_passing(count, rule) - 1]
     return Rung(at=at, values=values, bar=bar)

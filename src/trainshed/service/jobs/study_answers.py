@@ -94,8 +94,7 @@ class StudyDescription(Answer):
     stopping: str | None = None
     """The rule of early stopping: ``median``, ``decay_curve``, ``convex`` or ``asha``."""
     rungs: Sequence[StudyRung] | None = None
-    """The rungs of ``asha``, the first one first; no rungs while no trial has ended, except with
-    a given first rung."""
+    """The rungs of ``asha`` now, the first one first: they change when the first trial ends."""
     rungs_by_time: bool = False
     """Whether rungs are seconds, and not steps."""
     metrics: Sequence[StudyMetric]
