@@ -128,6 +128,7 @@ GET    /projects/{project}/jobs/{job}/explain                 viewer
 GET    /projects/{project}/jobs/{job}/goodput                 viewer
 GET    /projects/{project}/jobs/{job}/manifest                viewer
 POST   /projects/{project}/jobs:dryRun                        submitter
+POST   /projects/{project}/jobs:createStudy                   submitter
 GET    /projects/{project}/jobs/{job}/events                  viewer
 GET    /projects/{project}/jobs/{job}/trials                  viewer
 GET    /projects/{project}/jobs/{job}/trials:curves           viewer

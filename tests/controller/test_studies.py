@@ -30,6 +30,7 @@ from trainshed.model.study import (
     ParameterSpec,
     Selection,
 )
+from trainshed.model.study_start import KnownResult, StudyStart
 from trainshed.model.trials import TrialState
 from trainshed.service.telemetry.counters import Counters
 from trainshed.service.telemetry.families import SUGGEST_SECONDS
@@ -72,6 +73,23 @@ def test_a_study_runs_its_trials_and_succeeds(make_world):
     assert first <= status.start_time <= first + timedelta(seconds=1)
     assert status.end_time >= max(view.trial.end_time for view in views)
     assert "the best so far" in world.messages(uid)
+
+
+def test_first_points_come_first_and_once_also_after_a_restart(make_world):
+    points = tuple((("lr", lr),) for lr in (0.9, 0.8, 0.7))
+    known = KnownResult(values=(("lr", 0.1),), metrics=(("acc", 0.5),))
+    start = StudyStart(results=(known,), points=points)
+    whole, broken = make_world(), make_world()
+    uids = [world.tune(study(), study_start=start) for world in (whole, broken)]
+    run_to_end(whole, whole.controller(), uids[0])
+    controller = broken.controller()
+    while len(broken.trials(uids[1])) < 2:
+        step_all(controller)
+    run_to_end(broken, broken.controller(), uids[1])
+    assert whole.values(uids[0])[:3] == [*points]
+    assert broken.values(uids[1]) == whole.values(uids[0])
+    assert known.values not in whole.values(uids[0])
+    assert whole.messages(uids[0]).count("as enqueued") == 3
 
 
 def test_never_more_trials_at_once_than_asked_for(make_world):

@@ -141,6 +141,36 @@ def test_a_study_of_vertex_runs_to_its_end(server):
         assert base == f"gs://tuning-bucket/out/{trial['id']}/"
 
 
+def test_a_study_begins_from_another_and_from_its_first_points(server):
+    """Our command line sends it to a route of its own, gcloud and the SDKs as a label."""
+    older = create(server, study(trials=3))
+    ended(server, older)
+    points = [{"name": "lr=0.75", "parameters": {"lr": "0.75", "opt": "sgd"}}]
+    start = {"studies": [older.rpartition("/")[2]], "points": points}
+    word, place = "hyperparameterTuningJobs", "us-central1"
+    body = {"collection": word, "location": place, "job": study(trials=2), "start": start}
+    answer = good(server.call("POST", f"/trainshed/v1/projects/{PROJECT}/jobs:createStudy", body))
+    name, report = answer["job"]["name"], answer["start"]
+    assert (report["results"], report["ignored"], report["firstPoints"]) == (3, 0, 1)
+    assert ended(server, name)["state"] == "JOB_STATE_SUCCEEDED"
+    trials = native(server, name, "/trials")["trials"]
+    assert [trial["number"] for trial in trials] == [1, 2]
+    assert trials[0]["parameters"] == {"lr": 0.75, "opt": "sgd"}
+    assert [trial.get("origin") for trial in trials] == ["FIRST_POINT", None]
+    tried = {json.dumps(t["parameters"]) for t in native(server, older, "/trials")["trials"]}
+    assert json.dumps(trials[1]["parameters"]) not in tried
+    messages = [event["message"] for event in native(server, name, "/events")["events"]]
+    assert f"3 known results of study {start['studies'][0]} are used." in messages
+    assert "Trial 1 begins with lr=0.75, opt=sgd, as enqueued." in messages
+    described = native(server, name, "/study")
+    assert (described["knownResults"], described["firstPoints"]) == (3, 1)
+    label = {"trainshed-warm-start": start["studies"][0]}
+    by_label = create(server, {**study(trials=1, parallel=1), "labels": label})
+    assert native(server, by_label, "/study")["knownResults"] == 3
+    assert good(server.call("GET", f"/v1/{by_label}"))["labels"] == label
+    ended(server, by_label)
+
+
 def test_lists_leave_trials_out(server):
     name = create(server, study(trials=1, parallel=1))
     ended(server, name)

@@ -13,6 +13,7 @@ from trainshed.engines.several import Engines
 from trainshed.model.refusals import Code
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.service.jobs.dry_runs import DryRuns
+from trainshed.service.jobs.job_service import CreateCall
 from trainshed.service.jobs.manifests import BLOT
 from trainshed.service.starts.interpreters import LIBRARY
 from trainshed.service.starts.launching import Launching
@@ -52,7 +53,7 @@ def dry_run(desk, engine, launching):
     runs = DryRuns(jobs=desk.jobs, engines=Engines.from_engine(engine), preview=launching.preview)
 
     def dry_run(document, kind=JobKind.CUSTOM_JOB, location=PLACE):
-        return runs.manifest(kind, PROJECT, location, document)
+        return runs.manifest(CreateCall(kind, PROJECT, location, document))
 
     return dry_run
 
@@ -131,7 +132,7 @@ def test_limits_of_the_project_apply(store, engine, launching):
     desk = Desk(store, images(*TABLE, environments=(BARE,)), project_jobs_max=1)
     runs = DryRuns(jobs=desk.jobs, engines=Engines.from_engine(engine), preview=launching.preview)
     desk.custom(custom_job())
-    refused = refusal(runs.manifest, JobKind.CUSTOM_JOB, PROJECT, PLACE, custom_job())
+    refused = refusal(runs.manifest, CreateCall(JobKind.CUSTOM_JOB, PROJECT, PLACE, custom_job()))
     assert refused.code is Code.RESOURCE_EXHAUSTED
 
 
@@ -170,7 +171,7 @@ def test_an_engine_with_a_queue_of_its_own_renders_the_plan(store, launching, en
     )
     desk = Desk(store, images(*TABLE, environments=(BARE,)), engines=engines)
     runs = DryRuns(jobs=desk.jobs, engines=engines, preview=launching.preview)
-    manifest = runs.manifest(JobKind.CUSTOM_JOB, PROJECT, PLACE, custom_job())
+    manifest = runs.manifest(CreateCall(JobKind.CUSTOM_JOB, PROJECT, PLACE, custom_job()))
     [claim] = claims
     assert (claim.engine, claim.project) == (manifest.engine, PROJECT)
     assert claim.demand.engine == manifest.engine

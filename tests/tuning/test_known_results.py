@@ -113,7 +113,9 @@ def test_cells_are_parameters_or_metrics_by_the_names_of_the_study():
     assert matched.taken == (KnownResult(values=(("lr", 0.5),), metrics=(("loss", 0.25),)),)
     assert matched.left_out == ("note", "seconds")
     unread = ResultRow(name="r", cells={"lr": "0.5", "loss": "high"})
-    assert reasons(study(double()), unread) == [("metric loss is missing", "")]
+    assert reasons(study(double()), unread) == [("metric loss is not a finite number", "high")]
+    empty = ResultRow(name="r", cells={"lr": "0.5", "loss": ""})
+    assert reasons(study(double()), empty) == [("metric loss is missing", "")]
 
 
 def test_an_extra_parameter_that_never_differs_is_left_out():

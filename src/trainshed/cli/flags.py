@@ -360,6 +360,26 @@ def add_server_dry_run(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_study_start(parser: argparse.ArgumentParser) -> None:
+    """Add the flags for what a study has before its first trial."""
+    add = adder(parser)
+    add(
+        "--warm-start SOURCE",
+        "Known results that the search uses, of a tuning job: a CSV or JSON file, an Optuna "
+        "storage such as sqlite:///x.db#STUDY, a folder of MLflow such as mlruns/ID, or the id or "
+        "name of another tuning job; repeatable",
+        action="append",
+        default=[],
+    )
+    add(
+        "--enqueue POINT",
+        "A point to try before the search, of a tuning job: NAME=VALUE,... or a CSV or JSON file "
+        "of points; repeatable, in the order of the trials",
+        action="append",
+        default=[],
+    )
+
+
 def add_stream_flag(parser: argparse.ArgumentParser) -> None:
     """Add ``--stream-logs``."""
     add = adder(parser)

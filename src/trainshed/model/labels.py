@@ -42,6 +42,10 @@ OFF: Final = "off"
 MEASURE: Final = "measure"
 
 
+#: The label by which a new study names another study of the project whose results it uses.
+WARM_START_LABEL: Final = f"{WISH}warm-start"
+
+
 def wants_no_plan(labels: Mapping[str, str]) -> bool:
     """Whether a label of the job suppresses notes on plans."""
     return labels.get(PLAN_LABEL) == OFF

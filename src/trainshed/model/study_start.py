@@ -39,7 +39,7 @@ class ResultRow:
     name: str
     """Where it is from, such as ``row 3 of results.csv``."""
     parameters: Mapping[str, RawValue] = field(default_factory=dict)
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, RawValue] = field(default_factory=dict)
     cells: Mapping[str, RawValue] = field(default_factory=dict)
     """Values that are parameters, metrics or neither: the study's names decide."""
     unnamed: tuple[UnnamedValue, ...] = ()

@@ -159,8 +159,8 @@ class _Matcher:
         for name, raw in row.cells.items():
             if name in self.parameters:
                 parameters.setdefault(name, raw)
-            elif name in self.metrics and (number := _number_of(raw)) is not None:
-                metrics.setdefault(name, number)
+            elif name in self.metrics and raw != "":
+                metrics.setdefault(name, raw)
         return replace(row, parameters=parameters, metrics=metrics)
 
     def match(self, row: ResultRow) -> KnownResult | IgnoredRow:
@@ -176,14 +176,9 @@ class _Matcher:
     def _find_metrics(self, row: ResultRow) -> tuple[tuple[str, float], ...]:
         """Return the values of all metrics of the study.  Raises ValueFault if one is missing."""
         named = {**self._name_values(row), **row.metrics}
-        for name in self.metrics:
-            if name not in named:
-                raise ValueFault(f"metric {name} is missing")
-            if not math.isfinite(named[name]):
-                raise ValueFault(f"metric {name} is not a finite number", str(named[name]))
-        return tuple((name, float(named[name])) for name in self.metrics)
+        return tuple((name, _measured(name, named)) for name in self.metrics)
 
-    def _name_values(self, row: ResultRow) -> Mapping[str, float]:
+    def _name_values(self, row: ResultRow) -> Mapping[str, RawValue]:
         """Return the unnamed values by the objectives of the study, in their order."""
         goals = objectives(self.study)
         if not row.unnamed or all(goal.metric_id in row.metrics for goal in goals):
@@ -201,6 +196,16 @@ class _Matcher:
                 )
         pairs = zip(goals, row.unnamed, strict=True)
         return {goal.metric_id: unnamed.value for goal, unnamed in pairs}
+
+
+def _measured(name: str, named: Mapping[str, RawValue]) -> float:
+    """Return the value of a metric.  Raises ValueFault."""
+    if name not in named:
+        raise ValueFault(f"metric {name} is missing")
+    number = _number_of(named[name])
+    if number is None:
+        raise ValueFault(f"metric {name} is not a finite number", shorten(named[name]))
+    return number
 
 
 _Outcome = KnownResult | IgnoredRow

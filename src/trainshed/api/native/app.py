@@ -28,6 +28,7 @@ from trainshed.api.native.logs import (
     log_search_router,
     log_window_router,
 )
+from trainshed.api.native.new_studies import new_study_router
 from trainshed.api.native.orders import order_router
 from trainshed.api.native.plans import plan_router
 from trainshed.api.native.projects import project_router
@@ -107,6 +108,7 @@ def _make_routers(native: Native, version: str) -> Iterator[APIRouter]:
     yield job_list_router(JobLists(native.store))
     yield project_router(native.store)
     yield job_router(native)
+    yield new_study_router(native)
     yield study_router(StudyReader(native.stories))
     yield figure_router(native.usage, native.scalars, native.progress)
     yield usage_router(UsageReports(native.store))

@@ -7,12 +7,11 @@ from fastapi import APIRouter, Query
 from trainshed.api.native import models
 from trainshed.api.native.callers import Readable, Submittable
 from trainshed.api.native.limits import ATTEMPT_MAX, SEQ_MAX
+from trainshed.api.native.new_studies import create_call
 from trainshed.api.native.services import Native
-from trainshed.model.resource_names import ProjectId
 from trainshed.service.goodput.answers import JobGoodput
 from trainshed.service.jobs.manifests import Manifest, Manifests
 from trainshed.service.jobs.story_answers import JobEvents, JobExplanation, JobSummary
-from trainshed.store.records.jobs import JobKind
 
 #: The most events of one response.
 EVENTS_MAX = 1000
@@ -24,14 +23,13 @@ def job_router(native: Native) -> APIRouter:
     stories = native.stories
     manifests = Manifests(stories, native.attempts.engines)
 
-    @router.post("/jobs:dryRun")
+    @router.post("/jobs:dryRun", response_model_exclude_none=True)
     def dry_run(project: Submittable, call: models.DryRun) -> Manifest:
         """Return what the server would send to the engine for a job; nothing is stored or started.
 
         The job is checked as at its creation.  The fleet counts as empty.
         """
-        kind = JobKind(call.collection)
-        return native.dry_runs.manifest(kind, ProjectId(project), call.location, call.job)
+        return native.dry_runs.manifest(create_call(project, call))
 
     @router.get("/jobs/{job}", response_model_exclude_none=True)
     def describe(project: Readable, job: str) -> JobSummary:

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from trainshed.model.study import Goal
 from trainshed.service.auth.tokens import RoleName
 
 
@@ -19,12 +20,74 @@ class NodeOrder(Strict):
     notice: str | None = Field(default=None, pattern=r"^[0-9]{1,5}(\.[0-9]{1,9})?s$")
 
 
+#: A value as a file has it.
+RawWord = Annotated[str, Field(max_length=1000)]
+RawNumber = bool | int | float | RawWord
+RawValues = Annotated[dict[RawWord, RawNumber], Field(max_length=1000)]
+
+
+class UnnamedMetric(Strict):
+    """A value of an objective whose source names no metric; without a goal it is unknown."""
+
+    value: float
+    goal: Goal | None = None
+
+
+class GivenResult(Strict):
+    """A result from elsewhere; ``name`` says where it is from.
+
+    ``cells`` are values of which the study's names decide what they are.  ``unnamed`` are values of
+    the objectives in their order.  ``fault`` says why the source itself has no result here.
+    """
+
+    name: RawWord
+    parameters: RawValues = {}
+    metrics: RawValues = {}
+    cells: RawValues = {}
+    unnamed: list[UnnamedMetric] = Field(default=[], max_length=100)
+    fault: RawWord = ""
+
+
+class GivenPoint(Strict):
+    """A point to try before the search; ``name`` is in messages about it."""
+
+    name: RawWord
+    parameters: RawValues
+
+
+class GivenStart(Strict):
+    """What a study has before its first trial: known results, and points to try first.
+
+    ``sources`` are the names of the files of ``results``.  ``studies`` are ids or numbers of tuning
+    jobs of the project whose results are used, too.
+    """
+
+    results: list[GivenResult] = Field(default=[], max_length=10_000)
+    sources: list[RawWord] = Field(default=[], max_length=100)
+    studies: list[RawWord] = Field(default=[], max_length=100)
+    points: list[GivenPoint] = Field(default=[], max_length=1000)
+
+
 class DryRun(Strict):
     """A job to check.  ``location`` is the region of a Vertex job; ml v1 has none."""
 
     collection: Literal["jobs", "customJobs", "hyperparameterTuningJobs"]
     location: str = Field(default="", pattern=r"^[a-z0-9-]{0,63}$")
     job: dict[str, Any]
+    start: GivenStart = GivenStart()
+
+
+class NewStudy(Strict):
+    """A tuning job to create, with what it has before its first trial.
+
+    ``requestId`` names this submission, as in ``NewJobText``.
+    """
+
+    collection: Literal["jobs", "hyperparameterTuningJobs"]
+    location: str = Field(default="", pattern=r"^[a-z0-9-]{0,63}$")
+    job: dict[str, Any]
+    start: GivenStart = GivenStart()
+    requestId: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.-]{1,64}$")
 
 
 class JobNames(Strict):

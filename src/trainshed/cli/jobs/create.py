@@ -33,7 +33,8 @@ EXAMPLE = f"""\
   {{prog}} --display-name census --config job.yaml --dry-run"""
 TUNING_EXAMPLE = """\
   {prog} --display-name tuned --config study.yaml --max-trial-count 6
-  {prog} --display-name tuned --config study.yaml --dry-run"""
+  {prog} --display-name tuned --config study.yaml --dry-run
+  {prog} --display-name tuned --config study.yaml --warm-start results.csv --enqueue lr=0.01"""
 
 
 def parser(prog: str) -> flags.Parser:
@@ -75,6 +76,7 @@ def _tuning_parser(prog: str) -> flags.Parser:
     add = flags.adder(parser)
     add("--config FILE", "HyperparameterTuningJob; flags override it", required=True)
     job_flags.add_words(parser, _TUNING_WORDS)
+    flags.add_study_start(parser)
     return parser
 
 
@@ -115,6 +117,7 @@ def _training_parser(prog: str) -> flags.Parser:
         "Bucket for local packages; default: a folder below --job-dir",
     )
     flags.add_stream_flag(parser)
+    flags.add_study_start(parser)
     job_flags.add_cluster_flags(parser, "they override the file")
     flags.add_spec_flags(parser, vertex=False)
     flags.add_no_plan(parser)
@@ -138,8 +141,9 @@ def run(request: flags.Request) -> int:
     With ``--dry-run`` the job is not created, and its launch plan is printed.
     """
     from trainshed.cli.jobs.job_story import list_manifest_lines
+    from trainshed.cli.jobs.study_starts import list_start_lines, name_fields, read_start
     from trainshed.cli.jobs.submitted import follow_created, report_created
-    from trainshed.cli.terminal import out_json, print_result
+    from trainshed.cli.terminal import note, out_json, print_result
     from trainshed.client.collections import collection_of, path_of
     from trainshed.client.faults import ServerRefusal
     from trainshed.model.labels import OFF, PLAN_LABEL
@@ -149,24 +153,30 @@ def run(request: flags.Request) -> int:
     if args.dry_run:
         _check_dry_run(args)
     context, collection = context_of(args), collection_of(args.group)
+    start = read_start(args, context)
     merged = _merge(request, context)
     if args.no_plan:
         put(merged.content, ("labels", PLAN_LABEL), OFF)
     path = collection.parent(context.project, context.region)
     content: Any = merged.content
-    if args.dry_run:
-        path = path_of("trainshed", "v1", "projects", context.project, "jobs:dryRun")
+    if args.dry_run or start:
+        verb = "dryRun" if args.dry_run else "createStudy"
+        path = path_of("trainshed", "v1", "projects", context.project, f"jobs:{verb}")
         location = {"location": context.region} if collection.located else {}
-        content = {"collection": collection.word, **location, "job": merged.content}
+        content = {"collection": collection.word, **location, "job": merged.content, **start}
     try:
-        job = context.server.call("POST", path, content)
+        answer = context.server.call("POST", path, content)
     except ServerRefusal as refusal:  # name the flags that set the wrong fields
-        raise refusal.with_flags(merged.words) from refusal
+        raise refusal.with_flags(name_fields(merged.words, start)) from refusal
     if args.dry_run:
-        print_result(args.format, job, "\n".join(list_manifest_lines(job)))
+        lines = [*list_manifest_lines(answer), *list_start_lines(answer.get("studyStart", {}))]
+        print_result(args.format, answer, "\n".join(lines))
         return 0
+    job = {**answer["job"], "studyStart": answer["start"]} if start else answer
     name = job["name"] if collection.located else args.job
     if args.stream_logs:
+        for line in list_start_lines(job.get("studyStart", {})):
+            note(line)
         return follow_created(context, args.group, name, as_json=args.format == "json")
     if args.format == "json":
         out_json(job)

@@ -10,6 +10,7 @@ from trainshed.cli.connecting import ServerContext
 from trainshed.cli.jobs.job_titles import JobTitles
 from trainshed.cli.jobs.log_lines import LinePrinter
 from trainshed.cli.jobs.resource_texts import wait_lines
+from trainshed.cli.jobs.study_starts import list_start_lines
 from trainshed.cli.terminal import err, note, out, out_json
 from trainshed.client.collections import commands_of, native_path, state_of
 from trainshed.client.faults import Json
@@ -22,6 +23,8 @@ def report_created(context: ServerContext, group: str, name: str, job: Json) -> 
     """Print the job, and the commands that show more about it."""
     key = "jobId" if "jobId" in job else "name"
     out(f"{key}: {job.get(key, name)}\nstate: {state_of(job)}")
+    for line in list_start_lines(job.get("studyStart", {})):
+        out(line)
     note(f"show it with: {context.command(f'{group} describe {name}')}")
     if "studySpec" in job or "hyperparameters" in job.get("trainingInput", {}):
         note(f"watch its trials with: {context.command(f'{group} watch {name}')}")

@@ -8,19 +8,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 from trainshed.engines.several import Engines
 from trainshed.model.faults import EngineFault, Fault, TransientFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.refusals import Code, Refusal
-from trainshed.model.resource_names import JobId, ProjectId, resource_name
+from trainshed.model.resource_names import JobId, resource_name
 from trainshed.model.resources import Claim, SeatsOrClaim
-from trainshed.service.jobs.job_service import JobService
+from trainshed.service.jobs.job_service import CreateCall, JobService
 from trainshed.service.jobs.manifests import Manifest, render_parts
 from trainshed.service.jobs.refusing import invalid
 from trainshed.service.starts.launching import UNSTORED_KEY, UnstoredJob
-from trainshed.store.records.jobs import JobKind
 
 #: How long a caller waits for the dry run of another caller, in seconds.
 _TURN_S_MAX: Final = 10.0
@@ -45,16 +44,15 @@ class DryRuns:
     preview: Callable[[UnstoredJob, SeatsOrClaim], LaunchPlan]
     lock: Lock = field(default_factory=Lock)
 
-    def manifest(self, kind: JobKind, project: ProjectId, location: str, document: Any) -> Manifest:
+    def manifest(self, call: CreateCall) -> Manifest:
         """Compose the manifest that the server would send for the first attempt.
 
         Raises Refusal as a create does.  Raises FAILED_PRECONDITION for a job that could not be
         started, and UNAVAILABLE if the engine does not answer or other dry runs take too long.
         """
-        if bool(location) is (kind is JobKind.ML_JOB):
-            accepted = "left out for AI Platform jobs" if location else "the region of a Vertex job"
-            raise Refusal(Code.INVALID_ARGUMENT, f"location must be {accepted}, got {location!r}")
-        admitted, place = self.jobs.admit(kind, project, location, document)
+        kind, project, location = call.kind, call.project, call.location
+        call.check_location()
+        admitted, place = self.jobs.admit(call)
         if isinstance(place, Claim):
             place = replace(place, priority=admitted.spec.scheduling.priority or 0)
         spec = admitted.expanded
@@ -75,6 +73,7 @@ class DryRuns:
             attempt=UNSTORED_KEY.attempt,
             engine=engine,
             parts=parts,
+            study_start=admitted.start.report if admitted.start else None,
         )
 
     @contextmanager

@@ -29,6 +29,8 @@ from trainshed.service.jobs.paging import ListCall, one_page
 from trainshed.service.jobs.refusing import Merged, invalid, not_found
 from trainshed.service.jobs.story import place_in_queue
 from trainshed.service.jobs.studies import as_study, parse_resumed, trial_views
+from trainshed.service.jobs.study_answers import StudyStartReport
+from trainshed.service.jobs.study_starts import NO_START, StartCall, build_start
 from trainshed.service.jobs.submission import (
     LOCATION,
     AdmittedJob,
@@ -74,6 +76,25 @@ _CANCEL_TRIES = 20
 _CANCELS_OF_A_WRITE: Final = 100
 
 
+@dataclass(frozen=True, slots=True)
+class CreateCall:
+    """A job to create; ``start`` is what a study has before its first trial."""
+
+    kind: JobKind
+    project: ProjectId
+    location: str
+    document: Any
+    start: StartCall = NO_START
+
+    def check_location(self) -> None:
+        """Raise Refusal if a Vertex job has no location, or another job has one."""
+        if bool(self.location) is (self.kind is JobKind.ML_JOB):
+            of_ml = "left out for AI Platform jobs"
+            accepted = of_ml if self.location else "the region of a Vertex job"
+            message = f"location must be {accepted}, got {self.location!r}"
+            raise Refusal(Code.INVALID_ARGUMENT, message)
+
+
 class JobService:
     """Jobs for both dialects.  Methods raise Refusal.  Thread-safe."""
 
@@ -110,7 +131,18 @@ class JobService:
         retry_key: str | None = None,
     ) -> JobRecord:
         """Store a queued job durably; a repeated call returns the job of the first call."""
-        admitted = self._admit(kind, project, location, document)
+        given = CreateCall(kind, project, location, document, NO_START)
+        return self.create_study(given, creator=creator, retry_key=retry_key)[0]
+
+    def create_study(
+        self, call: CreateCall, *, creator: str, retry_key: str | None = None
+    ) -> tuple[JobRecord, StudyStartReport | None]:
+        """Create a job, a study with what it has before its first trial; no trial is earlier.
+
+        The report says which known results the study uses; it is None if there are none.
+        """
+        kind, project, location = call.kind, call.project, call.location
+        admitted = self._admit(call)
         job_location = GLOBAL if kind is JobKind.ML_JOB else location
         new = admitted.as_new(kind, project, job_location, creator, retry_key)
         self.check_place(project, admitted)
@@ -121,13 +153,12 @@ class JobService:
         self._submitted()
         if is_new:
             self._rules.noted(record.uid, project, admitted.expanded)
-        return record
+        return record, admitted.start.report if admitted.start else None
 
-    def admit(
-        self, kind: JobKind, project: ProjectId, location: str, document: Any
-    ) -> tuple[AdmittedJob, SeatsOrClaim]:
+    def admit(self, call: CreateCall) -> tuple[AdmittedJob, SeatsOrClaim]:
         """Check a job as ``create`` does, and return where it would run; store nothing."""
-        admitted = self._admit(kind, project, location, document)
+        kind, project, location = call.kind, call.project, call.location
+        admitted = self._admit(call)
         place = self._fleet.place(admitted.needs(project), lacks_of(admitted.expanded, self._rules))
         self.check_limits(project)
         job_id = admitted.spec.job_id
@@ -158,13 +189,11 @@ class JobService:
             return self._fleet.choose_engine(needs)
         return self._fleet.choose_engine(needs, lacks_of(spec, self._rules))
 
-    def _admit(
-        self, kind: JobKind, project: ProjectId, location: str, document: Any
-    ) -> AdmittedJob:
-        region = None if kind is JobKind.ML_JOB else location
-        merged = Merged(content=check_object(document), region=region, region_word=LOCATION)
-        submission = self.judge(kind, project, merged)
-        return self.admit_judged(project, submission)
+    def _admit(self, call: CreateCall) -> AdmittedJob:
+        region = None if call.kind is JobKind.ML_JOB else call.location
+        merged = Merged(content=check_object(call.document), region=region, region_word=LOCATION)
+        submission = self.judge(call.kind, call.project, merged)
+        return self.admit_judged(call.project, submission, call.start)
 
     def judge(
         self, kind: JobKind, project: ProjectId, merged: Merged, parse: Parse | None = None
@@ -179,10 +208,15 @@ class JobService:
         has_bucket = buckets_of_project(self._store, project)
         return judge_submission(merged, self._rules, parse, has_bucket)
 
-    def admit_judged(self, project: ProjectId, submission: JudgedSubmission) -> AdmittedJob:
+    def admit_judged(
+        self, project: ProjectId, submission: JudgedSubmission, start: StartCall = NO_START
+    ) -> AdmittedJob:
         """Return the job of a judged document.  Raises Refusal with its violations."""
         admitted = admit(submission, self._rules)
-        return as_study(self._store, project, admitted) if admitted.spec.study else admitted
+        if admitted.spec.study:
+            admitted = as_study(self._store, project, admitted)
+        built = build_start(self._store, project, admitted.spec, start)
+        return replace(admitted, start=built) if built else admitted
 
     def check_place(self, project: ProjectId, admitted: AdmittedJob) -> None:
         """Raise Refusal for a job that can never run or exceeds a limit of its project."""

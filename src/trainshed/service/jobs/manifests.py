@@ -15,6 +15,7 @@ from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.jobs.story import Stories
+from trainshed.service.jobs.study_answers import StudyStartReport
 from trainshed.store.records.jobs import JobRecord
 from trainshed.wire.native_v1 import Answer
 
@@ -57,6 +58,8 @@ class Manifest(Answer):
     attempt: int
     engine: str
     parts: Sequence[SentPart]
+    study_start: StudyStartReport | None = None
+    """What a new study would have before its first trial; absent for attempts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,43 @@ class StudyDescription(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IgnoredResult(Answer):
+    """A known result that a study does not use."""
+
+    name: str
+    """Where it is from."""
+    value: str | None = None
+    """The value at fault; absent if none is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IgnoredResults(Answer):
+    """The known results that a study ignores for one reason."""
+
+    reason: str
+    count: int
+    examples: Sequence[IgnoredResult]
+    """The first of them, at most three."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyStartReport(Answer):
+    """What a new study has before its first trial, and which of the given results it ignores."""
+
+    results: int
+    """The number of known results that the search uses."""
+    ignored: int
+    reasons: Sequence[IgnoredResults]
+    """Why results are ignored, the most frequent reason first; at most 50."""
+    left_out: Sequence[str]
+    """Parameters, metrics and columns of the used results that the study has not."""
+    first_points: int
+    """The number of points that are tried before the search."""
+    message: str
+    """One sentence about the results; empty if none were given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MetricCurve(Answer):
     """The measurements of one trial, thinned out: ``values`` at the steps or seconds ``at``."""
 

@@ -47,6 +47,7 @@ from trainshed.service.jobs.judging import (
     judge,
 )
 from trainshed.service.jobs.refusing import Merged, invalid
+from trainshed.service.jobs.study_starts import BuiltStart
 from trainshed.service.starts.bucket_uris import HasBucket, check_places
 from trainshed.service.starts.images import Images, ImagesByEngine
 from trainshed.service.starts.stand_ins import missing_starts, notes_of
@@ -242,6 +243,8 @@ class AdmittedJob:
     notes: tuple[str, ...]
     events: tuple[NewEvent, ...]
     limits: TimeLimits
+    start: BuiltStart | None = None
+    """What a study has before its first trial; None: nothing."""
 
     def needs(self, project: str) -> JobNeeds:
         """Return what the job requires of an engine."""
@@ -267,7 +270,8 @@ class AdmittedJob:
             demand=self.demand,
             creator=creator,
             notes=self.notes,
-            events=self.events,
+            events=(*self.events, *(self.start.events if self.start else ())),
+            study_start=self.start.start if self.start else None,
             retry_key=retry_key,
             running_s_max=self.limits.running_s_max,
             waiting_s_max=self.limits.waiting_s_max,

@@ -1,0 +1,114 @@
+"""The flags for what a study has before its first trial: their request, and the answer as text."""
+
+import argparse
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from trainshed.cli.connecting import ServerContext
+from trainshed.client.faults import Json
+from trainshed.model.faults import UsageFault
+
+if TYPE_CHECKING:
+    from trainshed.model.study_start import PointRow, ResultRow
+
+#: The most results of a request; the server uses the last 1,000 that fit.
+RESULTS_MAX: Final = 10_000
+_POINT: Final = re.compile(r"start\.points\[(?P<position>\d+)\](?:\.(?P<parameter>.*))?")
+_STUDY: Final = re.compile(r"start\.studies\[(?P<position>\d+)\]")
+_LEFT_OUT_MAX: Final = 12
+
+
+def read_start(args: argparse.Namespace, context: ServerContext) -> Json:
+    """Read the files of ``--warm-start`` and ``--enqueue``; empty without these flags.
+
+    Raises UsageFault for a file without results, and as ``find_job`` for a name of no job.
+    """
+    if not (getattr(args, "warm_start", None) or getattr(args, "enqueue", None)):
+        return {}
+    from trainshed.cli.jobs.job_names import find_job
+    from trainshed.workbench.known_results.sources import read_points, read_results
+
+    results = read_results(args.warm_start)
+    if len(results.rows) > RESULTS_MAX:
+        message = f"--warm-start must have at most {RESULTS_MAX:,} results"
+        raise UsageFault(f"{message}, got {len(results.rows):,}")
+    studies = [find_job(context, name).name.rpartition("/")[2] for name in results.studies]
+    start = {
+        "results": [_render_row(row) for row in results.rows],
+        "sources": results.files,
+        "studies": studies,
+        "points": [_render_point(point) for point in read_points(args.enqueue)],
+    }
+    return {"start": {name: value for name, value in start.items() if value}}
+
+
+def _render_row(row: "ResultRow") -> Json:
+    unnamed = [
+        {"value": one.value, "goal": one.goal.value if one.goal else None}
+        for one in row.unnamed
+        if math.isfinite(one.value)
+    ]
+    content = {
+        "name": row.name,
+        "parameters": _render_values(row.parameters),
+        "metrics": _render_values(row.metrics),
+        "cells": _render_values(row.cells),
+        "unnamed": unnamed,
+        "fault": row.fault,
+    }
+    return {name: value for name, value in content.items() if value}
+
+
+def _render_point(point: "PointRow") -> Json:
+    return {"name": point.name[:1000], "parameters": _render_values(point.parameters)}
+
+
+def _render_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values for JSON, which has no NaN."""
+    return {
+        name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in values.items()
+    }
+
+
+def name_fields(words: Callable[[str], str], start: Json) -> Callable[[str], str]:
+    """Return a function that names the flag, and the point, of a field of the request."""
+    return partial(_name_field, words, start.get("start", {}))
+
+
+def _name_field(words: Callable[[str], str], start: Json, field: str) -> str:
+    if match := _POINT.fullmatch(field):
+        point = start["points"][int(match["position"])]["name"]
+        return f"--enqueue {point}" + (f": {match['parameter']}" if match["parameter"] else "")
+    if match := _STUDY.fullmatch(field):
+        return f"--warm-start {start['studies'][int(match['position'])]}"
+    flags = {"start.results": "--warm-start", "start.points": "--enqueue"}
+    return flags.get(field) or words(field)
+
+
+def list_start_lines(report: Json) -> Iterator[str]:
+    """Yield what a new study has before its first trial, and what is ignored and why."""
+    if report.get("message"):
+        yield f"known results: {report['results']} used, {report['ignored']} ignored"
+    for reason in report.get("reasons", ()):
+        yield f"  ignored {reason['count']}: {reason['reason']} ({_list_examples(reason)})"
+    if left_out := report.get("leftOut"):
+        yield f"  left out of the results: {_list_names(left_out)}"
+    if points := report.get("firstPoints"):
+        yield f"first points: {points}, tried before the search"
+
+
+def _list_examples(reason: Json) -> str:
+    examples = [
+        f"{one['name']}: {one['value']}" if one.get("value") else str(one["name"])
+        for one in reason["examples"]
+    ]
+    return ", ".join([*examples, *(["..."] if reason["count"] > len(examples) else [])])
+
+
+def _list_names(names: Sequence[str]) -> str:
+    rest = len(names) - _LEFT_OUT_MAX
+    return ", ".join(names[:_LEFT_OUT_MAX]) + (f" and {rest} more" if rest > 0 else "")

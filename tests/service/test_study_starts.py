@@ -1,0 +1,209 @@
+"""What a new study has before its first trial, by a call or by its label."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from service.submitting import PLACE, PROJECT, custom_job, fields, ml_job, pool, refusal
+from store.builders import advance, trial_job
+from trainshed.model.study_start import PointRow, ResultRow
+from trainshed.model.trials import Measurement, TrialRecord, TrialState
+from trainshed.service.jobs.job_service import CreateCall
+from trainshed.service.jobs.study_starts import StartCall
+from trainshed.store.records.jobs import JobKind
+from trainshed.store.records.studies import NewTrial
+
+LABEL = "trainshed-warm-start"
+
+
+def study(trials=4, labels=None, low=0.0):
+    lr = {"parameterId": "lr", "doubleValueSpec": {"minValue": low, "maxValue": 1.0}}
+    opt = {"parameterId": "opt", "categoricalValueSpec": {"values": ["adam", "sgd"]}}
+    return {
+        "displayName": "digits",
+        "maxTrialCount": trials,
+        "labels": labels or {},
+        "studySpec": {
+            "metrics": [{"metricId": "acc", "goal": "MAXIMIZE"}],
+            "parameters": [lr, opt],
+        },
+        "trialJobSpec": {"workerPoolSpecs": [pool()]},
+    }
+
+
+def create(desk, document=None, kind=JobKind.TUNING_JOB, **start):
+    call = CreateCall(kind, PROJECT, PLACE, document or study(), StartCall(**start))
+    return desk.jobs.create_study(call, creator="ann")
+
+
+def row(number, acc=0.5, opt="adam", **more):
+    parameters = {"lr": number / 10, "opt": opt, **more}
+    return ResultRow(name=f"line {number}", parameters=parameters, metrics={"acc": acc})
+
+
+def messages(desk, record, kind):
+    return [e.message for e in desk.store.events(record.uid) if e.kind == kind]
+
+
+def test_results_and_points_are_stored_with_the_study_and_reported(desk):
+    record, report = create(
+        desk,
+        results=(row(1), row(2, opt="lion"), row(3, opt="lamb"), row(30), row(4, seed=1)),
+        sources=("results.csv",),
+        points=(PointRow(name="lr=0.5", parameters={"lr": "0.5", "opt": "sgd"}),),
+    )
+    start = desk.store.study_start(record.uid)
+    assert [dict(known.values)["lr"] for known in start.results] == [0.1, 0.4]
+    assert start.points == ((("lr", 0.5), ("opt", "sgd")),)
+    assert (report.results, report.ignored, report.first_points) == (2, 3, 1)
+    assert list(report.left_out) == ["seed"]
+    assert [(one.reason, one.count) for one in report.reasons] == [
+        ("opt is not one of adam, sgd", 2),
+        ("lr is not between 0 and 1", 1),
+    ]
+    assert [(one.name, one.value) for one in report.reasons[0].examples] == [
+        ("line 2", "lion"),
+        ("line 3", "lamb"),
+    ]
+    assert messages(desk, record, "KNOWN_RESULTS") == [report.message]
+    assert report.message == (
+        "2 of 5 known results of results.csv are used; ignored: opt is not one of adam, sgd (2); "
+        "lr is not between 0 and 1 (1)."
+    )
+    assert messages(desk, record, "FIRST_POINTS") == ["1 first point is tried before the search."]
+    assert "lr=0.5" not in json.dumps(record.job.spec.request), "no trial's job carries it"
+
+
+def test_a_study_without_them_has_no_events_of_them(desk):
+    record, report = create(desk)
+    assert report is None
+    assert [event.kind for event in desk.store.events(record.uid)] == ["ACCEPTED"]
+    assert desk.store.count_start(record.uid) == (0, 0)
+
+
+def ended_study(desk, **trials):
+    """A study of ml v1 with the trials of these numbers: a value, or None for no result."""
+    search = {
+        "goal": "MAXIMIZE",
+        "hyperparameterMetricTag": "acc",
+        "params": [
+            {"parameterName": "lr", "type": "DOUBLE", "minValue": 0, "maxValue": 1},
+            {"parameterName": "opt", "type": "CATEGORICAL", "categoricalValues": ["adam", "sgd"]},
+        ],
+    }
+    package = {"packageUris": ["gs://stage/p.tar.gz"], "scaleTier": "BASIC"}
+    record = desk.ml(ml_job("older", hyperparameters=search, **package))
+    values = (("lr", 0.25), ("opt", "sgd"))
+    new = [
+        NewTrial(
+            trial=TrialRecord(number=int(name[1:]), values=values),
+            job=replace(trial_job(int(name[1:]), "older"), project=PROJECT),
+        )
+        for name in trials
+    ]
+    advance(desk.store, record.uid, new_trials=tuple(new))
+    ended = [
+        replace(
+            one.trial,
+            state=TrialState.INFEASIBLE if value is None else TrialState.SUCCEEDED,
+            final=None if value is None else Measurement(metrics=(("acc", value),)),
+        )
+        for one, value in zip(new, trials.values(), strict=True)
+        if value != "runs"
+    ]
+    advance(desk.store, record.uid, trials=tuple(ended))
+    return record
+
+
+def test_the_results_of_another_study_are_used_also_while_it_runs(desk):
+    ended_study(desk, t1=0.5, t2=None, t3="runs")
+    record, report = create(desk, studies=("older",))
+    assert report.message == (
+        "1 of 2 known results of study older is used; ignored: the trial has no result (1)."
+    )
+    [known] = desk.store.study_start(record.uid).results
+    assert known.values == (("lr", 0.25), ("opt", "sgd"))
+    assert known.metrics == (("acc", 0.5),)
+
+
+def test_the_label_names_a_study_as_gcloud_and_the_sdks_can(desk):
+    ended_study(desk, t1=0.5)
+    record = desk.jobs.create(
+        JobKind.TUNING_JOB, PROJECT, PLACE, study(labels={LABEL: "older"}), creator="ann"
+    )
+    assert messages(desk, record, "KNOWN_RESULTS") == ["1 known result of study older is used."]
+    assert len(desk.store.study_start(record.uid).results) == 1
+    again = create(desk, study(labels={LABEL: "older"}), studies=("older",))[0]
+    assert len(desk.store.study_start(again.uid).results) == 1, "it is the same study"
+    text = json.dumps(study(labels={LABEL: str(record.job.job_id)}))
+    submitted = desk.texts.submit(PROJECT, text, PLACE, creator="ann")
+    uid = int(submitted.name.split("/")[-1])
+    assert "KNOWN_RESULTS" in [event.kind for event in desk.store.events(uid)]
+
+
+def test_a_study_that_has_no_result_yet_is_no_fault(desk):
+    ended_study(desk, t1="runs")
+    record, report = create(desk, studies=("older",))
+    assert report.message == "0 known results of study older are used."
+    [event] = [e for e in desk.store.events(record.uid) if e.kind == "KNOWN_RESULTS"]
+    assert event.data["severity"] == "WARNING"
+
+
+def test_a_study_that_does_not_exist_is_named(desk):
+    error = refusal(create, desk, studies=("nobody",))
+    assert fields(error) == ["start.studies[0]"]
+    assert "project demo has no job nobody" in error.message
+    label = refusal(create, desk, study(labels={LABEL: "nobody"}))
+    assert fields(label) == [f"labels.{LABEL}"]
+    plain = desk.custom(custom_job())
+    error = refusal(create, desk, studies=(plain.job.job_id,))
+    assert "is not a tuning job" in error.message
+
+
+@pytest.mark.parametrize(
+    ("start", "field"),
+    [
+        ({"results": (row(1),)}, "start.results"),
+        ({"studies": ("older",)}, "start.studies"),
+        ({"points": (PointRow(name="p", parameters={"lr": 1}),)}, "start.points"),
+    ],
+)
+def test_only_tuning_jobs_have_them(desk, start, field):
+    error = refusal(create, desk, custom_job(), JobKind.CUSTOM_JOB, **start)
+    assert fields(error) == [field]
+    assert "not a tuning job" in error.message
+    labelled = {**custom_job(), "labels": {LABEL: "older"}}
+    assert fields(refusal(desk.custom, labelled)) == [f"labels.{LABEL}"]
+
+
+def test_results_of_which_none_can_be_used_are_refused(desk):
+    error = refusal(create, desk, results=(row(1, opt="lion"),), sources=("r.csv",))
+    assert fields(error) == ["start.results"]
+    assert "0 of 1 known result of r.csv are used; ignored: opt is not one of" in error.message
+    assert list(desk.store.open_studies()) == []
+
+
+def test_first_points_at_fault_are_named_with_their_parameter(desk):
+    points = tuple(
+        PointRow(name=name, parameters=values)
+        for name, values in (("a", {"lr": 7, "opt": "sgd"}), ("b", {"lr": 1}), ("c", {"x": 1}))
+    )
+    error = refusal(create, desk, points=points)
+    assert fields(error) == [
+        "start.points[0].lr",
+        "start.points[1].opt",
+        "start.points[2].x",
+        "start.points[2].lr",
+    ]
+    assert "first point a: lr is not between 0 and 1, got 7" in error.message
+
+
+def test_first_points_are_at_most_as_many_as_trials_and_100(desk):
+    points = tuple(
+        PointRow(name=str(n), parameters={"lr": n / 200, "opt": "sgd"}) for n in range(101)
+    )
+    error = refusal(create, desk, points=points[:5])
+    assert "there are 5 first points, and the study has 4 trials" in error.message
+    many = refusal(create, desk, study(trials=200), points=points)
+    assert "there are 101 first points (accepted: at most 100)" in many.message
