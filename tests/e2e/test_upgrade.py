@@ -3,6 +3,7 @@
 The old server is killed, so nothing is handed over; the new one has what lies on the disk.
 """
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -58,27 +59,37 @@ for number in itertools.count(1):
     scope="module", params=[BEFORE, pytest.param(WITHOUT_USAGE, marks=pytest.mark.full)]
 )
 def old_tree(request, tmp_path_factory):
+    return sources_of(request.param, tmp_path_factory.mktemp("before"))
+
+
+def sources_of(commit, folder):
     """The sources of a commit before, out of this repository's history."""
-    folder = tmp_path_factory.mktemp("before")
-    archive = ["git", "-C", str(ROOT), "archive", request.param, "src", "trainer"]
+    archive = ["git", "-C", str(ROOT), "archive", commit, "src", "trainer"]
     history = subprocess.run(archive, capture_output=True, check=False)
     if history.returncode:
-        pytest.skip(
-            f"the history before {request.param} is not here: {history.stderr.decode()[:200]}"
-        )
+        pytest.skip(f"the history before {commit} is not here: {history.stderr.decode()[:200]}")
     subprocess.run(["tar", "-x", "-C", str(folder)], input=history.stdout, check=True)  # noqa: S607
     return folder
 
 
+def path_of(old_tree):
+    return f"{old_tree / 'src'}:{old_tree / 'trainer' / 'src'}"
+
+
 @pytest.fixture
 def servers(tmp_path, old_tree):
-    """The old server and the new one, on one data directory."""
     # jobs look for files of the machine
-    new = prepared(tmp_path / "data", config=WITHOUT_WALLS * knows_walls(old_tree) + SLOTS)
-    path = f"{old_tree / 'src'}:{old_tree / 'trainer' / 'src'}"
-    old = ServerProcess(
-        new.data_dir, *new._flags, *ANY_PORT, environ={**new._environ, "PYTHONPATH": path}
-    )
+    config = WITHOUT_WALLS * knows_walls(old_tree) + SLOTS
+    with old_and_new(tmp_path / "data", old_tree, config=config) as both:
+        yield both
+
+
+@contextlib.contextmanager
+def old_and_new(folder, old_tree, *flags, config):
+    """The old server and the new one, on one data directory."""
+    new = prepared(folder, *flags, config=config)
+    environ = {**new._environ, "PYTHONPATH": path_of(old_tree)}
+    old = ServerProcess(new.data_dir, *new._flags, *ANY_PORT, environ=environ)
     old.program = (sys.executable, "-P", "-c", START)
     try:
         yield old, new

@@ -47,7 +47,7 @@ def test_trials_by_event_files_are_those_of_one_machine(on_cluster, here):
 
 def test_what_is_tried_next_follows_from_what_pods_have_reported(on_cluster, here):
     """One at a time, so that what is known before each trial is the same."""
-    document = study(trials=4, parallel=1)
+    document = study(trials=6, parallel=1)
     assert run_study(on_cluster, document) == run_study(here, document)
 
 

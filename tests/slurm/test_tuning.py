@@ -105,7 +105,7 @@ def test_trials_by_event_files_are_those_of_one_machine(on_cluster, here):
 
 def test_what_is_tried_next_follows_from_what_nodes_have_reported(on_cluster, here):
     """One at a time, so that what is known before each trial is the same."""
-    document = study(trials=5, parallel=1)
+    document = study(trials=8, parallel=1)
     assert run_study(on_cluster, document) == run_study(here, document)
 
 

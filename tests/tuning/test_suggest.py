@@ -4,14 +4,16 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from trainshed.model.study import Algorithm, Goal, Metric, Safety, Scale
-from trainshed.model.trials import TrialState
+from trainshed.model.study import SEARCH_RULE, Algorithm, Goal, Metric, Safety, Scale
+from trainshed.model.trials import Measurement, TrialState
 from trainshed.tuning.space import space_of
 from trainshed.tuning.suggest import suggest
 from tuning.spaces import (
@@ -230,20 +232,56 @@ def test_chance_of_others_is_neither_used_nor_changed(metrics, algorithm):
     assert random.getstate() == before
 
 
-def elsewhere():
-    """What a study of several objectives and conditions suggests after some trials."""
-    spec = study(*MIXED, metrics=(LOSS, COST))
+RULES = range(1, SEARCH_RULE + 1)
+
+
+def after_some_trials(**fields):
+    """A study of conditions, one of several objectives, and one with a limit, with some trials."""
     points = suggest(study(*MIXED, algorithm=Algorithm.RANDOM_SEARCH), (), 12, 1).values
     trials = [trial(at + 1, point, at * 0.7 % 1, cost=at / 9) for at, point in enumerate(points)]
-    return repr(suggest(spec, trials, 2, 8))
+    limit = replace(COST, safety=Safety(threshold=0.8))
+    for metrics in ((LOSS,), (LOSS, COST), (LOSS, limit)):
+        yield study(*MIXED, metrics=metrics, **fields), trials
+
+
+def elsewhere():
+    """What those studies suggest by each rule of the search."""
+    return [
+        suggest(spec, trials, 2, 8).values
+        for rule in RULES
+        for spec, trials in after_some_trials(search_rule=rule)
+    ]
 
 
 def test_another_process_suggests_the_same():
-    env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(__file__).parents[1])}
+    environ = {"PYTHONHASHSEED": "7", "OPENBLAS_NUM_THREADS": "2"}
+    environ |= {"PYTHONPATH": str(Path(__file__).parents[1])}
     program = "from tuning.test_suggest import elsewhere; print(elsewhere())"
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == elsewhere()
+    done = subprocess.run(
+        command, env={**os.environ, **environ}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == repr(elsewhere())
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_how_an_engine_ran_the_trials_does_not_matter(rule):
+    """Engines differ in when trials run and when their reports are read."""
+    for spec, trials in after_some_trials(search_rule=rule):
+        suggested = suggest(spec, trials, 2, 8)
+        curve = (Measurement(step=3, elapsed_s=0.5, metrics=(("loss", 7.0),)),)
+        then = datetime(2026, 1, 1, tzinfo=UTC)
+        ran = [
+            replace(
+                one,
+                measurements=curve,
+                final=replace(one.final, step=9, elapsed_s=float(one.number)),
+                start_time=then,
+                end_time=then + timedelta(hours=20 - one.number),
+            )
+            for one in trials
+        ]
+        assert suggest(spec, ran, 2, 8) == suggested
 
 
 @pytest.mark.parametrize("scale", [Scale.LOG, Scale.REVERSE_LOG])
