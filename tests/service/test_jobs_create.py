@@ -328,6 +328,7 @@ def test_of_gclouds_early_stopping_the_label_says_which_rule(desk):
     document = gcloud_document("gcloud-3.2-hyperparameters", **label)
     assert document["trainingInput"]["hyperparameters"]["enableTrialEarlyStopping"]
     document["trainingInput"] |= {"runtimeVersion": "2.11", "pythonVersion": "3.7"}
+    del document["trainingInput"]["hyperparameters"]["resumePreviousJobId"]
     record = desk.jobs.create(JobKind.ML_JOB, PROJECT, PLACE, document, creator="ann")
     assert record.job.spec.study.stopping == AshaRule(reduction=2, first_rung=10)
 
