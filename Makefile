@@ -8,7 +8,7 @@ PIP    := $(BIN)/python $(INSTALL) -c constraints.txt
 LOCKED := $(INSTALL) --require-hashes --no-deps --no-build-isolation
 UV_LOCKED := $(BIN)/uv pip install --quiet --require-hashes --no-deps
 
-.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-console demo-slurm demo-kubernetes test test-full test-gpu gpu-wheels postgres slurm compiler docker shells chromium prometheus bubblewrap podman isolation check bench bench-tuning clean lock golden dist image console
+.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-console demo-slurm demo-kubernetes test test-full test-gpu gpu-wheels postgres slurm compiler docker shells chromium prometheus bubblewrap podman isolation check bench bench-tuning tuning-peers clean lock golden dist image console
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -141,11 +141,19 @@ check: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks --json build/benchmarks.json
 
-# an hour and more; searches are kept, so that it may be stopped and started again
+# half an hour; searches are kept, so that it may be stopped and started again. Those of other libraries
+# are in benchmarks/tuning/peer_searches; `make tuning-peers`, then `--peers NAMES`, runs and adds the missing ones
 bench-tuning: $(VENV)/.test
-	$(PIP) cmaes
 	$(BIN)/python -m benchmarks early-stopping
 	$(BIN)/python -m benchmarks tuning --keep build/tuning-searches.jsonl
+
+# the libraries that searches are compared with, each in an environment of its own: they exclude each other
+TUNING_PEERS := ax smac vizier
+tuning-peers: $(TUNING_PEERS:%=.venv-%/.done)
+.venv-%/.done: benchmarks/tuning/requirements-%.txt
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python $(INSTALL) -r $<
+	@touch $@
 
 # new versions and their hashes, after a change of constraints.txt, pyproject.toml or a list of Google's clients
 lock: $(VENV)/.demo
@@ -185,7 +193,7 @@ console/node_modules/.done: .venv-node/.done console/package-lock.json console/.
 	@touch $@
 
 clean:
-	rm -rf console/node_modules console/build .venv-node $(VENV) .venv-google .venv-google-old .venv-gs .venv-callers .venv-airflow .venv-gpu build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf console/node_modules console/build .venv-node $(VENV) .venv-google .venv-google-old .venv-gs .venv-callers .venv-airflow .venv-gpu $(TUNING_PEERS:%=.venv-%) build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

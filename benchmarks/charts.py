@@ -6,14 +6,13 @@ because matplotlib is not installed: the release does not require it.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from benchmarks.planning.answers import Answer
     from benchmarks.reduction.stage import Setting
     from benchmarks.service.measures import Cost
-    from benchmarks.tuning.runs import Regrets
+    from benchmarks.tuning.regrets import Regrets
 
 NOT_INSTALLED: Final = "matplotlib is not installed"
 #: By whether a goal is met; a dry run is not judged: None.
@@ -127,16 +126,17 @@ def _share_of_goal(row: Mapping[str, Any]) -> float:
     return 2.0 if value <= goal / 2 else goal / value
 
 
-def draw_regret(tables: "Mapping[str, Mapping[int, Regrets]]", image: Path) -> str:
+def draw_regret(tables: "Mapping[str, Regrets]", image: Path) -> str:
     """Draw the median regret of each peer over the trials, one panel for each mode."""
     figure = _new_figure(10, 3.8)
     if figure is None:
         return NOT_INSTALLED
     panels = figure.subplots(1, len(tables), squeeze=False)[0]
-    for axes, (mode, by_step) in zip(panels, tables.items(), strict=True):
-        for peer in next(iter(by_step.values())).by_peer:
-            medians = [median(table.by_peer[peer].values()) for table in by_step.values()]
-            axes.plot(list(by_step), medians, label=peer, linewidth=2.5 if peer == "ours" else 1.2)
+    for axes, (mode, table) in zip(panels, tables.items(), strict=True):
+        for peer, paths in table.by_peer.items():
+            steps = range(1, min(map(len, paths.values())) + 1)
+            medians = [table.median(peer, step) for step in steps]
+            axes.plot(steps, medians, label=peer, linewidth=2.5 if peer == "ours" else 1.2)
         axes.set_title(mode)
         axes.set_yscale("log")
         axes.set_xlabel("trials")

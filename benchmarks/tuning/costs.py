@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks import harness
 from benchmarks.harness import Report, at_most
-from benchmarks.tuning.peers import OURS, Peer, peer
+from benchmarks.tuning.peers import Ours, Peer
 from benchmarks.tuning.spaces import double
 from trainshed.model.study import SEARCH_RULE, Goal, Metric, StudySpec
 from trainshed.model.trials import Measurement, TrialRecord, TrialState
@@ -137,11 +137,12 @@ def _trials(count: int, dimensions: int) -> list[TrialRecord]:
 def crowd_s(trials: int = 1000, parallel: int = 50, dimensions: int = 3) -> float:
     """Return the seconds of all suggestions of a study with many trials at once."""
     began = time.perf_counter()
-    search: Peer = peer(OURS, _study(dimensions), 0)
+    search: Peer = Ours(_study(dimensions), 0)
     running: list[tuple[int, float]] = []
     for _ in range(trials):
         number, chosen = search.ask()
         running.append((number, sum((float(x) - 0.3) ** 2 for x in chosen.values())))
         if len(running) == parallel:
-            search.tell(*running.pop(0))
+            ended, value = running.pop(0)
+            search.tell(ended, (value,))
     return time.perf_counter() - began

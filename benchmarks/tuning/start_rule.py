@@ -135,13 +135,13 @@ def task_of(name: str, seed: int) -> ProblemFacts:
     """Make a problem, and draw the random points with which searches are compared."""
     target = _problem(SETTINGS[name], seed)
     space, draw = space_of(target.study), random_of(seed, 0, "usual")
-    values = np.array([target.loss(dict(random_point(space, draw))) for _ in range(_DRAWN)])
+    values = np.array([target.measure(dict(random_point(space, draw)))[0] for _ in range(_DRAWN)])
     usual, floor = float(np.median(values)), target.floor or 0.0
     best = {n: np.min(values[: _DRAWN // n * n].reshape(-1, n), axis=1) for n in AFTER}
     return ProblemFacts(
         study=target.study,
         space=space,
-        loss=target.loss,
+        loss=lambda chosen: target.measure(chosen)[0],
         floor=floor,
         usual=usual,
         spread=float(np.std(np.minimum(values, usual))),
@@ -153,14 +153,15 @@ def task_of(name: str, seed: int) -> ProblemFacts:
 
 def _problem(setting: TuningProblem, seed: int) -> Problem:
     if not setting.dimensions:
-        return problem(setting.function, 0, seed)
+        return problem(setting.function, seed)
     function, floor = shifted(setting.function, setting.dimensions, seed)
     names = [f"x{i:02}" for i in range(setting.dimensions)]
 
-    def loss(chosen: Chosen) -> float:
-        return function(np.array([float(chosen[name]) for name in names]))
+    def values(chosen: Chosen) -> tuple[float, ...]:
+        return (function(np.array([float(chosen[name]) for name in names])),)
 
-    return Problem(study=study_of(*(double(name, 0, 1) for name in names)), loss=loss, floor=floor)
+    study = study_of(*(double(name, 0, 1) for name in names))
+    return Problem(study=study, measure=values, floor=floor)
 
 
 def search(plan: str, name: str, seed: int, parallel: int, trials: int) -> PlannedSearch:

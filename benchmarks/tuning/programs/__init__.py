@@ -1,0 +1,1 @@
+"""Programs that search behind a pipe, each with a Python that has one peer."""
