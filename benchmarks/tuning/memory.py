@@ -37,7 +37,7 @@ def main() -> None:
 def _study(objectives: int, limits: int) -> StudySpec:
     safeties = [None] * objectives + [Safety(threshold=2.0)] * limits
     rules: dict[str, Any] = {"search_rule": getattr(model, "SEARCH_RULE", 1)}
-    known = {field.name for field in fields(StudySpec)}
+    names = {field.name for field in fields(StudySpec)}
     return StudySpec(
         metrics=tuple(
             Metric(metric_id=f"m{i}", goal=Goal.MINIMIZE, safety=safety)
@@ -48,7 +48,7 @@ def _study(objectives: int, limits: int) -> StudySpec:
             for i in range(DIMENSIONS)
         ),
         trial_count_max=2 * TRIALS,
-        **{name: rule for name, rule in rules.items() if name in known},
+        **{name: rule for name, rule in rules.items() if name in names},
     )
 
 

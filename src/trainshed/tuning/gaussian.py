@@ -199,8 +199,10 @@ def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
     with thread_controller().limit(limits=1):
         rng = np.random.default_rng([seed, len(points), len(pending)])
         cube = cube_of(tuple(axes))
-        known = [np.array(some, dtype=float).reshape(-1, len(axes)) for some in (points, pending)]
-        trial_points = np.vstack(known)
+        matrices = [
+            np.array(some, dtype=float).reshape(-1, len(axes)) for some in (points, pending)
+        ]
+        trial_points = np.vstack(matrices)
         results = np.array(values, dtype=float)
         if len(trial_points) < plan.filling_count or np.isfinite(results).sum() < plan.results_min:
             ranked = filling_points(cube, trial_points, rng)
