@@ -114,7 +114,7 @@ def _axis(space: Space, dimension: Dimension) -> CubeAxis:
     axis = dimension.axis
     parent = None if dimension.parent is None else space.dimensions[dimension.parent].axis
     return CubeAxis(
-        positions=tuple(map(axis.position, axis.values_from(None)))
+        positions=tuple(axis.positions_of([*axis.values_from(None)]))
         if _is_listed(dimension)
         else (),
         is_category=isinstance(axis.value(0.5), str),
