@@ -1,6 +1,7 @@
 """Compares plans of the search for one objective, on functions whose optimum is anywhere.
 
-    python -m benchmarks tuning-start [--plans NAME ...] [--parallel N] [--trials N] [--keep FILE]
+    python -m benchmarks tuning-start [--plans NAME ...] [--on PROBLEM ...] [--parallel N]
+        [--trials N] [--seeds N] [--keep FILE]
 
 A plan says how many trials fill the space and what the model assumes (``SearchPlan``).  The
 problems are classical functions in 2 to 20 dimensions, moved by seed, some with noise or plateaus,
@@ -56,7 +57,7 @@ class TuningProblem:
     plateaus: int = 0
 
 
-SETTINGS: Final[Mapping[str, TuningProblem]] = {
+PROBLEMS: Final[Mapping[str, TuningProblem]] = {
     "branin 2": TuningProblem(function="branin", dimensions=2),
     "camel 2": TuningProblem(function="camel", dimensions=2),
     "hartmann 3": TuningProblem(function="hartmann", dimensions=3),
@@ -133,7 +134,7 @@ class ProblemFacts:
 @lru_cache(maxsize=256)
 def task_of(name: str, seed: int) -> ProblemFacts:
     """Make a problem, and draw the random points with which searches are compared."""
-    target = _problem(SETTINGS[name], seed)
+    target = _problem(PROBLEMS[name], seed)
     space, draw = space_of(target.study), random_of(seed, 0, "usual")
     values = np.array([target.measure(dict(random_point(space, draw)))[0] for _ in range(_DRAWN)])
     usual, floor = float(np.median(values)), target.floor or 0.0
@@ -166,7 +167,7 @@ def _problem(setting: TuningProblem, seed: int) -> Problem:
 
 def search(plan: str, name: str, seed: int, parallel: int, trials: int) -> PlannedSearch:
     """Run one search; of the trials that run at once the oldest ends first."""
-    task, setting = task_of(name, seed), SETTINGS[name]
+    task, setting = task_of(name, seed), PROBLEMS[name]
     study = replace(task.study, trial_count_max=trials, trial_count_parallel=parallel)
     made = PLANS[plan](study)
     sampler = Bayesian(study, task.space, seed, plan=made)
@@ -215,7 +216,7 @@ def measure(args: argparse.Namespace) -> Report:
     """Run the searches that the file does not have, and compare the plans."""
     for library in ("OPENBLAS", "OMP", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = "1"
-    trials, names = int(args.trials), [*SETTINGS][: int(args.problems)]
+    trials, names = int(args.trials), args.on or [*PROBLEMS][: int(args.problems)]
     done = list(_read(args.keep))
     keys = {(s.plan, s.setting, s.seed, s.parallel, len(s.regrets)) for s in done}
     for seed in range(int(args.seeds)):
@@ -289,6 +290,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=", ".join(PLANS),
     )
+    parser.add_argument("--on", nargs="+", choices=PROBLEMS, metavar="PROBLEM", help="only these")
     parser.add_argument("--base", choices=PLANS, default=BASE, help="the plan to compare with")
     parser.add_argument("--keep", type=Path, help="a file of searches, which are not run again")
 
@@ -296,6 +298,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 BENCHMARK = Benchmark(
     description=__doc__,
     measure=measure,
-    sizes={"seeds": (12, 1), "trials": (40, 6), "parallel": (1, 1), "problems": (len(SETTINGS), 2)},
+    sizes={"seeds": (12, 1), "trials": (40, 6), "parallel": (1, 1), "problems": (len(PROBLEMS), 2)},
     add_options=add_options,
 )
