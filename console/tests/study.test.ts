@@ -10,6 +10,7 @@ import type { StudyDescription, StudyMetric, TrialSummary } from "../src/net/typ
 
 const ACCURACY: StudyMetric = { id: "accuracy", goal: "MAXIMIZE" };
 const LOSS: StudyMetric = { id: "accuracy", goal: "MINIMIZE" };
+const BROKEN = { metric: "size", value: 3, threshold: 2, reason: "size 3 > 2" };
 const SIZE: StudyMetric = { id: "size", goal: "MINIMIZE", threshold: 2 };
 
 function trial(number: number, accuracy: number | null, more: Partial<TrialSummary> = {}): TrialSummary {
@@ -35,10 +36,10 @@ test("only succeeded trials with a finite value have one", () => {
 
 test("the best line follows the goal, and leaves out trials beyond a limit", () => {
   const rated = rate([trial(1, 3), trial(2, 1), trial(3, 2), trial(4, 5)], "accuracy");
-  assert.deepEqual(bestSoFar(rated, ACCURACY, [ACCURACY]), [3, 3, 3, 5]);
-  assert.deepEqual(bestSoFar(rated, LOSS, [LOSS]), [3, 1, 1, 1]);
-  const limited = rate([trial(1, 9, { metrics: { accuracy: 9, size: 3 } }), trial(2, 1, { metrics: { accuracy: 1, size: 2 } }), trial(3, 8)], "accuracy");
-  assert.deepEqual(bestSoFar(limited, ACCURACY, [ACCURACY, SIZE]), [null, 1, 1]);
+  assert.deepEqual(bestSoFar(rated, ACCURACY), [3, 3, 3, 5]);
+  assert.deepEqual(bestSoFar(rated, LOSS), [3, 1, 1, 1]);
+  const limited = rate([trial(1, 9, { brokenLimits: [BROKEN] }), trial(2, 1), trial(3, 8, { brokenLimits: [BROKEN] })], "accuracy");
+  assert.deepEqual(bestSoFar(limited, ACCURACY), [null, 1, 1]);
 });
 
 test("the best share has at least one trial, the best first", () => {
@@ -115,9 +116,13 @@ test("arguments are those of the program, for a shell", () => {
 test("the reason of an end names the rule, the value and the bar", () => {
   const earlyStop = { rule: "median", metric: "accuracy", value: 0.25, bar: 0.5, at: 3, byTime: false, reason: "r" };
   assert.equal(describeWhy(trial(1, 1, { stoppedEarly: true, earlyStop })), "stopped early by the median rule: 0.25 against 0.5");
+  const atRung = { ...earlyStop, rule: "asha", rung: 2 };
+  assert.equal(describeWhy(trial(1, 1, { stoppedEarly: true, earlyStop: atRung })), "stopped early at rung 2 by the rule of successive halving: 0.25 against 0.5");
   assert.equal(describeWhy(trial(1, 1, { stoppedEarly: true })), "stopped early");
   assert.equal(describeWhy(trial(1, null, { infeasibleReason: "exit code 1" })), "exit code 1");
   assert.equal(describeWhy(trial(1, 1)), "");
+  assert.equal(describeWhy(trial(1, 1, { brokenLimits: [BROKEN] })), "size 3 > 2");
+  assert.equal(describeWhy(trial(1, 1, { stoppedEarly: true, brokenLimits: [BROKEN] })), "stopped early; size 3 > 2");
 });
 
 test("a cell of CSV is never a formula, and a negative number stays one", () => {

@@ -20,6 +20,7 @@ from trainshed.model.resources import Demand, GroupDemand, JobDemand
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.model.study import (
+    AshaRule,
     Condition,
     Goal,
     MedianRule,
@@ -76,25 +77,25 @@ STUDY = StudySpec(
     ),
     stopping=MedianRule(),
 )
-#: The metrics of studies with two objectives, and of those with a limit.
-FRONT = (
-    Metric(metric_id="accuracy"),
-    Metric(metric_id="seconds", goal=Goal.MINIMIZE),
+LIMIT = Metric(
+    metric_id="size", goal=Goal.MINIMIZE, safety=Safety(threshold=60.0, fraction_min=0.75)
 )
-LIMITED = (
-    Metric(metric_id="accuracy"),
-    Metric(metric_id="size", goal=Goal.MINIMIZE, safety=Safety(threshold=60.0, fraction_min=0.75)),
+#: Two objectives and a limit; a limit; three objectives; rungs.
+FRONT = replace(
+    STUDY, metrics=(*STUDY.metrics, Metric(metric_id="seconds", goal=Goal.MINIMIZE), LIMIT)
 )
+LIMITED = replace(STUDY, metrics=(*STUDY.metrics, LIMIT))
+THREE = replace(FRONT, metrics=(*FRONT.metrics[:2], replace(LIMIT, safety=None)))
+RUNGS = replace(STUDY, stopping=AshaRule())
 DEMAND = JobDemand(
     region="us-central1",
     groups=(GroupDemand(role=Role.PRIMARY, count=1, each=Demand(vcpus=4, memory_gb=15.0)),),
 )
 
 
-def add_study(store, project, name, count, metrics=STUDY.metrics):
+def add_study(store, project, name, count, study=STUDY):
     """Store a tuning job of AI Platform that has ended with ``count`` trials; return its uid."""
     chance = Random(1)  # noqa: S311 - a test draws
-    study = replace(STUDY, metrics=metrics)
     uid = _add_job(store, project, name, count, study)
     events = [_finish(store, uid, study, number, chance) for number in range(1, count + 1)]
     _write(store, [row for _, row, _ in events], [row for *_, row in events])

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from conftest import FULL
 from console import generated_studies
-from console.browser import DEADLINE_MS, take_picture
+from console.browser import DEADLINE_MS, find_violations, take_picture
 from console.conftest import SIMULATED
 from console.documents import create_study, study
 from e2e.support import PROJECT, ml_job, serving, submit
@@ -17,6 +17,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 LARGE = 1000 if FULL else 200
 SIZES = {"empty": 0, "single": 1, "large": LARGE}
+#: Studies of 80 trials by name.
+KINDS = {
+    "front": generated_studies.FRONT,
+    "limited": generated_studies.LIMITED,
+    "three": generated_studies.THREE,
+    "rungs": generated_studies.RUNGS,
+}
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +34,8 @@ def studied(tmp_path_factory):
     store = open_store(f"sqlite:///{folder / 'trainshed.db'}")
     for name, count in SIZES.items():
         generated_studies.add_study(store, PROJECT, name, count)
+    for name, kind in KINDS.items():
+        generated_studies.add_study(store, PROJECT, name, 80, kind)
     store.close()
     with serving(folder, program=SIMULATED) as server:
         yield server
@@ -109,6 +118,78 @@ def test_a_trial_stopped_early_shows_its_rule_its_value_and_its_bar(opened):
     expect(page).to_have_url(re.compile("trial="))
     link = detail.get_by_role("link", name="log")
     assert re.search(rf"/console/jobs/{PROJECT}/\d+$", link.get_attribute("href"))
+
+
+def test_two_objectives_have_a_picture_of_their_front(opened):
+    page = opened("front")
+    front = figure(page, "Pareto front")
+    expect(front).to_contain_text("6 trials of 74 are in the front")
+    expect(front.locator("circle.point-front")).to_have_count(6)
+    expect(front.locator("path.point-beyond")).to_have_count(16)
+    expect(front.locator("circle.point-beaten")).to_have_count(52)
+    corners = front.locator("polyline.front-line").get_attribute("points").split()
+    assert len(corners) == 2 * 6 - 1
+    expect(front.get_by_text("accuracy (larger is better →)")).to_be_visible()
+    expect(front.get_by_text("seconds (smaller is better ↓)")).to_be_visible()
+    expect(figure(page, "Growth of the front")).to_contain_text("Its hypervolume is 96.6 %")
+    expect(page.get_by_text("size at most 60: 58 of 80 ended trials are safe")).to_be_visible()
+    expect(page.get_by_text("Pareto front of 6 trials:")).to_be_visible()
+    front.locator("circle.point-front").last.hover()
+    pointed = front.get_by_role("status")
+    expect(pointed).to_contain_text(
+        re.compile(r"Trial \d+, in the Pareto front: accuracy 0\..*--l")
+    )
+    number = re.search(r"Trial (\d+)", pointed.inner_text())[1]
+    front.locator("circle.point-front").last.click()
+    detail = page.get_by_role("region", name=f"Trial {number}", exact=True)
+    expect(detail).to_contain_text(f"Trial {number} (in the Pareto front)")
+    expect(front.locator("circle.chosen-point")).to_have_count(1)
+    assert find_violations(page) == []
+    take_picture(page, "study-front")
+    page.get_by_role("combobox", name="trials", exact=True).select_option("Pareto front")
+    expect(rows(page)).to_have_attribute("aria-rowcount", "7")
+    expect(page).to_have_url(re.compile("best=front"))
+
+
+@pytest.mark.full
+def test_a_trial_beyond_a_limit_says_which(opened):
+    page = opened("limited", "?trial=77")
+    detail = page.get_by_role("region", name="Trial 77", exact=True)
+    expect(detail).to_contain_text("Beyond a limit: size 94.5 > 60.")
+    row = rows(page).get_by_role("row").filter(has_text="size 94.5 > 60")
+    expect(row.locator(".beyond")).to_have_text("✕ 94.5")
+    expect(figure(page, "History")).to_contain_text("16 trials beyond a limit are crossed")
+    expect(page.get_by_text("the study aims at 75%")).to_be_visible()
+    expect(figure(page, "Pareto front")).to_have_count(0)
+    take_picture(page, "study-limited")
+    page.get_by_label("metric").select_option("size")
+    expect(figure(page, "History")).to_contain_text("size is a limit: it must be at most 60")
+
+
+@pytest.mark.full
+def test_three_objectives_are_seen_in_pairs(opened):
+    page = opened("three")
+    front = figure(page, "Pareto front")
+    expect(front.locator("polyline.front-line")).to_have_count(0)
+    front.get_by_label("Vertical objective").select_option("size")
+    expect(front.get_by_text("size (smaller is better ↓)")).to_be_visible()
+    front.get_by_label("Horizontal objective").select_option("size")
+    expect(front.get_by_text("accuracy (larger is better ↑)")).to_be_visible()
+    expect(figure(page, "Growth of the front")).to_contain_text("this shows its size")
+    expect(figure(page, "Parallel coordinates")).to_contain_text("Pareto front are thick")
+    take_picture(page, "study-three")
+
+
+@pytest.mark.full
+def test_curves_show_the_rungs(opened):
+    page = opened("rungs")
+    curves = figure(page, "Curves")
+    expect(curves).to_contain_text(
+        re.compile(r"Dashed lines are rungs: rung 1 at 3 \(74 trials, con")
+    )
+    take_picture(page, "study-rungs")
+    curves.get_by_label("Horizontal axis").select_option("by seconds")
+    expect(curves).not_to_contain_text("rung")
 
 
 def brush(page, at):

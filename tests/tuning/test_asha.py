@@ -124,6 +124,7 @@ def test_only_the_best_third_of_a_rung_continues():
         at=3.0,
         reason="Its best acc at step 3, rung 1 of 2, is 3, rank 5 of 6 trials; the best 2 "
         "continue, from 6",
+        rung=1,
     )
 
 

@@ -31,22 +31,18 @@ export function isBetter(metric: StudyMetric, left: number, right: number): bool
   return metric.goal === "MAXIMIZE" ? left > right : left < right;
 }
 
-/** Return whether a trial meets the limits of all metrics that have one; a missing value does not. */
-function isSafe(trial: TrialSummary, metrics: readonly StudyMetric[]): boolean {
-  return metrics.every((metric) => {
-    if (metric.threshold === null || metric.threshold === undefined) return true;
-    const value = trial.metrics[metric.id];
-    return typeof value === "number" && !isBetter(metric, metric.threshold, value);
+/** Return for each rated trial the best safe value up to it; null before the first safe one. */
+export function bestSoFar(rated: readonly Rated[], metric: StudyMetric): (number | null)[] {
+  let best: number | null = null;
+  return rated.map(({ trial, value }) => {
+    if (!isBeyondLimit(trial) && (best === null || isBetter(metric, value, best))) best = value;
+    return best;
   });
 }
 
-/** Return for each rated trial the best safe value up to it; null before the first safe one. */
-export function bestSoFar(rated: readonly Rated[], metric: StudyMetric, metrics: readonly StudyMetric[]): (number | null)[] {
-  let best: number | null = null;
-  return rated.map(({ trial, value }) => {
-    if (isSafe(trial, metrics) && (best === null || isBetter(metric, value, best))) best = value;
-    return best;
-  });
+/** Return whether the result of a trial breaks a limit. */
+export function isBeyondLimit(trial: TrialSummary): boolean {
+  return (trial.brokenLimits ?? []).length > 0;
 }
 
 /** Return the best `percent` of the rated trials, at least one, the best first. */
@@ -180,18 +176,23 @@ export function listArguments(trial: TrialSummary): string {
   return Object.entries(trial.parameters).map(([name, value]) => `${quote(`--${name}`)} ${quote(formatValue(value))}`).join(" ");
 }
 
-const RULES: Readonly<Record<string, string>> = { median: "median rule", decay_curve: "decay curve rule", convex: "convex rule" };
+const RULES: Readonly<Record<string, string>> = { median: "median rule", decay_curve: "decay curve rule", convex: "convex rule", asha: "rule of successive halving" };
 
 /** Return the rule of an early stop in words. */
 export function describeRule(rule: string): string {
   return RULES[rule] ?? rule;
 }
 
-/** Return why a trial ended without a result or early; "" for any other. */
+/** Return why a trial ended without a result or early, and which limits it breaks; "" for any other. */
 export function describeWhy(trial: TrialSummary): string {
+  const limits = (trial.brokenLimits ?? []).map(({ reason }) => showHidden(reason)).join(", ");
+  return [describeEnd(trial), limits].filter(Boolean).join("; ");
+}
+
+function describeEnd(trial: TrialSummary): string {
   if (trial.earlyStop) {
-    const { rule, value, bar } = trial.earlyStop;
-    return `stopped early by the ${describeRule(rule)}: ${formatNumber(value)} against ${formatNumber(bar)}`;
+    const { rule, value, bar, rung } = trial.earlyStop;
+    return `stopped early${rung ? ` at rung ${rung}` : ""} by the ${describeRule(rule)}: ${formatNumber(value)} against ${formatNumber(bar)}`;
   }
   const early = trial.stoppedEarly ? "stopped early" : "";
   return [early, showHidden(trial.infeasibleReason ?? "")].filter(Boolean).join(". ");

@@ -93,6 +93,7 @@ export type EarlyStop = {
   at: number;
   byTime?: boolean;
   reason: string;
+  rung?: number | null;
 };
 
 export type EngineHealth = {
@@ -152,6 +153,17 @@ export type GpuSummary = {
   idleSeconds?: number | null;
   recentUse?: Array<number | null> | null;
   reading?: GpuReading | null;
+};
+
+export type IgnoredResult = {
+  name: string;
+  value?: string | null;
+};
+
+export type IgnoredResults = {
+  reason: string;
+  count: number;
+  examples: Array<IgnoredResult>;
 };
 
 export type Importances = {
@@ -346,6 +358,7 @@ export type Manifest = {
   attempt: number;
   engine: string;
   parts: Array<SentPart>;
+  studyStart?: StudyStartReport | null;
 };
 
 export type MetricCurve = {
@@ -573,6 +586,15 @@ export type StudyRung = {
   at: number;
   trials: number;
   bar?: number | null;
+};
+
+export type StudyStartReport = {
+  results: number;
+  ignored: number;
+  reasons: Array<IgnoredResults>;
+  leftOut: Array<string>;
+  firstPoints: number;
+  message: string;
 };
 
 export type TextCheck = {

@@ -86,6 +86,8 @@ class EarlyStop:
     """Whether ``at`` is in seconds since the trial began, and not a step."""
     reason: str
     """The sentence that says this."""
+    rung: int | None = None
+    """The number of the rung, from 1, at which ``asha`` stopped it; None for the other rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -180,4 +180,5 @@ def _stop_reason(
         by_time=rule.by_time,
         reason=f"Its best {metric.metric_id} {moment}, rung {index + 1} of {len(rungs)}, is "
         f"{value:.6g}, rank {rank} of {count} trials; {continues}, from {bar:.6g}",
+        rung=index + 1,
     )

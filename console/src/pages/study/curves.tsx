@@ -6,7 +6,7 @@ import type uPlot from "uplot";
 
 import { formatNumber, formatPlural } from "../../core/format";
 import { describeWhy } from "../../core/study";
-import type { MetricCurve, TrialSummary } from "../../net/types";
+import type { MetricCurve, StudyRung, TrialSummary } from "../../net/types";
 import { Select } from "../../ui/select";
 import { ErrorNotice } from "../../ui/notice";
 import { useCurves, type StudyName } from "./data";
@@ -28,11 +28,12 @@ export function Curves({ view, name, changes }: CurvesProps) {
   const best = useMemo(() => new Set(view.best.map(({ trial }) => trial.number)), [view.best]);
   const all = answer.value.value?.curves ?? [];
   const curves = useMemo(() => (view.percent === 100 ? all : all.filter((curve) => best.has(curve.trial))), [all, best, view.percent]);
+  const rungs = view.study.rungsByTime === byTime.value ? view.study.rungs ?? [] : [];
   const early = curves.filter((curve) => trials.get(curve.trial)?.stoppedEarly).length;
   const isLoading = answer.value.value === null && answer.error.value === null;
   const sentence = curves.length === 0
     ? isLoading ? "Loading…" : "No trial has reported a value while it ran."
-    : `${formatPlural(curves.length, "curve")} of the newest trials${early ? `; ${early} stopped early, each ends in ✕` : ""}.`;
+    : `${formatPlural(curves.length, "curve")} of the newest trials${early ? `; ${early} stopped early, each ends in ✕` : ""}.${describeRungs(rungs)}`;
   const tools = (
     <Select label="Horizontal axis" value={byTime.value ? "seconds" : "step"} options={[["step", "by step"], ["seconds", "by seconds"]]}
       onChoose={(axis) => (byTime.value = axis === "seconds")} />
@@ -40,10 +41,16 @@ export function Curves({ view, name, changes }: CurvesProps) {
   return (
     <Figure title="Curves" sentence={sentence} tools={tools} table={tableOf(curves, trials)}>
       {answer.error.value && <ErrorNotice error={answer.error.value} retry={answer.reload} />}
-      {curves.length > 0 && <CurvePlot curves={curves} trials={trials} view={view} byTime={byTime.value} label={sentence} pointed={pointed} />}
+      {curves.length > 0 && <CurvePlot curves={curves} trials={trials} view={view} byTime={byTime.value} rungs={rungs} label={sentence} pointed={pointed} />}
       {curves.length > 0 && <Pointed trial={trials.get(pointed.value ?? view.chosen ?? -1)} />}
     </Figure>
   );
+}
+
+/** Says where the rungs of successive halving are, and what a trial needs to pass each. */
+function describeRungs(rungs: readonly StudyRung[]): string {
+  const texts = rungs.map(({ at, trials, bar }, index) => `rung ${index + 1} at ${formatNumber(at)} (${formatPlural(trials, "trial")}${typeof bar === "number" ? `, continue from ${formatNumber(bar)}` : ""})`);
+  return texts.length > 0 ? ` Dashed lines are rungs: ${texts.join(", ")}.` : "";
 }
 
 function tableOf(curves: readonly MetricCurve[], trials: ReadonlyMap<number, TrialSummary>) {
@@ -74,6 +81,8 @@ interface CurvePlotProps {
   trials: ReadonlyMap<number, TrialSummary>;
   view: StudyView;
   byTime: boolean;
+  /** The rungs on this axis. */
+  rungs: readonly StudyRung[];
   label: string;
   pointed: Signal<number | null>;
 }
@@ -94,10 +103,10 @@ function boundsOf(curves: readonly MetricCurve[], isLog: boolean): uPlot.Aligned
   return [[left, left === right ? left + 1 : right], [low, high]];
 }
 
-function CurvePlot({ curves, trials, view, byTime, label, pointed }: CurvePlotProps) {
+function CurvePlot({ curves, trials, view, byTime, rungs, label, pointed }: CurvePlotProps) {
   const data = useMemo(() => boundsOf(curves, view.isLog), [curves, view.isLog]);
-  const latest = useRef({ curves, trials });
-  latest.current = { curves, trials };
+  const latest = useRef({ curves, trials, rungs });
+  latest.current = { curves, trials, rungs };
   const options = (colours: ChartColours): Omit<uPlot.Options, "width" | "height"> => ({
     scales: { x: { time: false }, y: view.isLog ? { distr: 3 } : {} },
     axes: [axisStyle(colours, byTime ? "seconds" : "step", byTime ? {} : { incrs: WHOLE_STEPS }), axisStyle(colours, view.metric.id, { size: 64 })],
@@ -105,7 +114,7 @@ function CurvePlot({ curves, trials, view, byTime, label, pointed }: CurvePlotPr
     legend: { show: false },
     cursor: { y: false },
     hooks: {
-      draw: [(plot) => drawCurves(plot, latest.current.curves, latest.current.trials, colours, pointed.peek() ?? view.chosen)],
+      draw: [(plot) => drawRungs(plot, latest.current.rungs, colours), (plot) => drawCurves(plot, latest.current.curves, latest.current.trials, colours, pointed.peek() ?? view.chosen)],
       setCursor: [(plot) => {
         const nearest = nearestCurve(plot, latest.current.curves);
         if (nearest !== pointed.peek()) {
@@ -116,7 +125,28 @@ function CurvePlot({ curves, trials, view, byTime, label, pointed }: CurvePlotPr
       ready: [(plot) => plot.over.addEventListener("click", () => chooseTrial(pointed.peek()))],
     },
   });
-  return <Plot options={options} data={data} height={260} label={label} version={`${view.metric.id} ${view.isLog} ${byTime} ${view.chosen}`} />;
+  return <Plot options={options} data={data} height={260} label={label} version={`${view.metric.id} ${view.isLog} ${byTime} ${view.chosen} ${rungs.map(({ at }) => at).join()}`} />;
+}
+
+/** Draw a line with its number at each rung that the axis shows. */
+function drawRungs(plot: uPlot, rungs: readonly StudyRung[], colours: ChartColours): void {
+  const { ctx, bbox } = plot;
+  const ratio = devicePixelRatio;
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = colours.warning;
+  ctx.lineWidth = ratio;
+  ctx.font = `${11 * ratio}px system-ui`;
+  ctx.setLineDash([5 * ratio, 4 * ratio]);
+  for (const [index, { at }] of rungs.entries()) {
+    const x = plot.valToPos(at, "x", true);
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.fillText(`rung ${index + 1}`, x + 3 * ratio, bbox.top + 10 * ratio);
+  }
+  ctx.restore();
 }
 
 function drawCurves(plot: uPlot, curves: readonly MetricCurve[], trials: ReadonlyMap<number, TrialSummary>, colours: ChartColours, marked: number | null): void {

@@ -12,7 +12,7 @@ import { sentence } from "../../ui/notice";
 import { StateMark } from "../../ui/state";
 import { TimeBar } from "../../ui/time_bar";
 import type { StudyName } from "./data";
-import { chooseTrial, PERCENTS, type StudyView } from "./view";
+import { chooseTrial, FRONT, PERCENTS, type StudyView } from "./view";
 
 const ALGORITHMS: Readonly<Record<StudyDescription["algorithm"], string>> = {
   DEFAULT: "Bayesian optimization", GRID_SEARCH: "grid search", RANDOM_SEARCH: "random search",
@@ -37,6 +37,8 @@ export function Head({ study, trials, name }: { study: StudyDescription; trials:
       </div>
       <p>{parts.join(" · ")} · at most {study.trialCountParallel} at once · {ALGORITHMS[study.algorithm]}{study.stopping ? ` · early stops by the ${describeRule(study.stopping)}` : ""}</p>
       {study.message && study.state !== "SUCCEEDED" && <p class="hint">{sentence(nameJobs(study.message))}</p>}
+      {study.safety && <p>Limits: {showHidden(study.safety)}.</p>}
+      <Start study={study} />
       <Leaders study={study} trials={trials} />
     </>
   );
@@ -53,15 +55,25 @@ export function StudyTime({ goodput, name }: { goodput: JobGoodput; name: StudyN
   );
 }
 
+/** Says from which results and points the search began. */
+function Start({ study }: { study: StudyDescription }) {
+  const parts = [
+    study.knownResults ? `${formatPlural(study.knownResults, "result")} from elsewhere` : "",
+    study.firstPoints ? `${formatPlural(study.firstPoints, "point")} to try first` : "",
+  ].filter(Boolean);
+  return parts.length > 0 ? <p>Started with {parts.join(" and ")}.</p> : null;
+}
+
 const LEADERS_SHOWN = 10;
 
 function Leaders({ study, trials }: { study: StudyDescription; trials: readonly TrialSummary[] }) {
   if (study.leaders.length === 0) return null;
+  const size = study.frontSize ?? study.leaders.length;
   const byNumber = new Map(trials.map((trial) => [trial.number, trial]));
   const metrics = study.metrics.map(({ id }) => id);
   return (
     <p>
-      <b>{study.leaders.length === 1 ? "Best" : "Pareto front"}:</b>{" "}
+      <b>{study.frontSize ? `Pareto front of ${formatPlural(study.frontSize, "trial")}` : "Best"}:</b>{" "}
       {study.leaders.slice(0, LEADERS_SHOWN).map((number, index) => {
         const trial = byNumber.get(number);
         const values = metrics.filter((id) => trial?.metrics[id] !== undefined).map((id) => `${showHidden(id)} ${formatNumber(trial?.metrics[id] ?? NaN, 6)}`);
@@ -71,9 +83,15 @@ function Leaders({ study, trials }: { study: StudyDescription; trials: readonly 
           </span>
         );
       })}
-      {study.leaders.length > LEADERS_SHOWN && ` and ${formatPlural(study.leaders.length - LEADERS_SHOWN, "more trial")}`}
+      {size > LEADERS_SHOWN && ` and ${formatPlural(size - LEADERS_SHOWN, "more trial")}`}
     </p>
   );
+}
+
+/** Return the word of a share of the trials in an address; all of them need none. */
+function nameShare(percent: string): string | null {
+  if (percent === String(FRONT)) return "front";
+  return percent === "100" ? null : percent;
 }
 
 /** Which metric the charts show, which share of the trials, on which axis. */
@@ -89,7 +107,8 @@ export function Controls({ view }: { view: StudyView }) {
         </label>
       )}
       <label>trials{" "}
-        <select value={String(view.percent)} onChange={(event) => setQuery({ best: event.currentTarget.value === "100" ? null : event.currentTarget.value })}>
+        <select value={String(view.percent)} onChange={(event) => setQuery({ best: nameShare(event.currentTarget.value) })}>
+          {view.isFront && <option value={String(FRONT)}>Pareto front</option>}
           {PERCENTS.map((percent) => <option key={percent} value={String(percent)}>{percent === 100 ? "all" : `best ${percent} %`}</option>)}
         </select>
       </label>

@@ -12,6 +12,8 @@ import { ErrorNotice } from "../../ui/notice";
 import { Curves } from "./curves";
 import { GOODPUT_TRIALS_MAX, useGoodput, useStudy, type StudyData, type StudyGoodput, type StudyName } from "./data";
 import { Controls, Head, StudyTime } from "./head";
+import { Front } from "./front";
+import { FrontHistory } from "./front_growth";
 import { History } from "./history";
 import { ImportanceBars } from "./importances";
 import { TrialDetail } from "./trial";
@@ -71,8 +73,10 @@ function Charts({ view, name, data, goodput, query }: ChartsProps) {
   return (
     <>
       <Controls view={view} />
-      {chosen && <TrialDetail name={name} trial={chosen} isLeader={view.study.leaders.includes(chosen.number)} goodput={goodput?.trials.get(chosen.number)} />}
+      {chosen && <TrialDetail name={name} trial={chosen} lead={!view.study.leaders.includes(chosen.number) ? "" : view.isFront ? "in the Pareto front" : "best"} goodput={goodput?.trials.get(chosen.number)} />}
       <div class="figures">
+        {view.isFront && <Front view={view} />}
+        {view.isFront && <FrontHistory view={view} />}
         <History view={view} />
         <ImportanceBars view={view} name={name} changes={changes} />
         <Parallel view={view} ranges={ranges.value} onRanges={(next) => (ranges.value = next)} />

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { formatCount, formatNumber, formatPlural } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { rankShares, scaleColour } from "../../core/scale_colours";
-import { drawnOn, isBetter, isInRanges, mirrorOn, mirrorRange, valueOn, type Ranges, type Rated, type StudyAxis } from "../../core/study";
+import { drawnOn, isBetter, isBeyondLimit, isInRanges, mirrorOn, mirrorRange, valueOn, type Ranges, type Rated, type StudyAxis } from "../../core/study";
 import { Chart, type ChartOption } from "./chart";
 import type { ECharts } from "./echarts";
 import { Figure } from "../../ui/figure";
@@ -30,7 +30,7 @@ export default function Parallel({ view, ranges, onRanges }: ParallelProps) {
   const chosen = lines.find(({ trial }) => trial.number === view.chosen);
   const latest = useRef({ ranges, onRanges, axes, chosen });
   latest.current = { ranges, onRanges, axes, chosen };
-  const version = `${view.metric.id} ${view.isLog} ${view.percent} ${view.rated.length}`;
+  const version = `${view.metric.id} ${view.isLog} ${view.percent} ${view.rated.length} ${view.isFront ? view.study.leaders.join() : ""}`;
   const ready = (made: ECharts): void => {
     chart.current = made;
     showRanges(made, latest.current.axes, latest.current.ranges);
@@ -59,8 +59,10 @@ function describe(view: StudyView, lines: readonly Rated[], inside: number, rang
   const cut = lines.length < view.best.length ? `, the best ${formatCount(lines.length)} of ${formatCount(view.best.length)}` : "";
   const isPartial = view.study.parameters.some((parameter) => parameter.parent);
   const gaps = isPartial ? " A line passes over the axis of a parameter that its trial does not have." : "";
+  const front = view.isFront ? " Those of the Pareto front are thick." : "";
+  const dashed = lines.some(({ trial }) => isBeyondLimit(trial)) ? " Dashed ones are beyond a limit." : "";
   const brushed = Object.keys(ranges).length > 0 ? ` ${formatCount(inside)} of them are in the chosen ranges.` : " Drag along an axis to choose a range; a click on the axis removes it.";
-  return `A line for each of ${formatPlural(lines.length, "trial")}${cut}; the better its ${view.metric.id}, the stronger its colour.${gaps}${brushed}`;
+  return `A line for each of ${formatPlural(lines.length, "trial")}${cut}; the better its ${view.metric.id}, the stronger its colour.${front}${dashed}${gaps}${brushed}`;
 }
 
 function tableOf(axes: readonly StudyAxis[], lines: readonly Rated[], ranges: Ranges) {
@@ -74,11 +76,14 @@ function tableOf(axes: readonly StudyAxis[], lines: readonly Rated[], ranges: Ra
 function optionOf(axes: readonly StudyAxis[], lines: readonly Rated[], view: StudyView, colours: ChartColours, dark: boolean): ChartOption {
   const shares = rankShares(lines.map(({ value }) => value), (left, right) => isBetter(view.metric, left, right));
   const opacity = lines.length > 500 ? 0.35 : lines.length > 100 ? 0.5 : 0.8;
-  // the best lines are drawn last, over the others
+  const front = new Set(view.isFront ? view.study.leaders : []);
   const data = lines.map(({ trial }, index) => ({
     value: axes.map((axis) => drawnOn(axis, trial) ?? "-"),
-    lineStyle: { color: scaleColour(shares[index] ?? 0, dark) },
-  })).reverse();
+    isFront: front.has(trial.number),
+    lineStyle: { color: scaleColour(shares[index] ?? 0, dark), ...(isBeyondLimit(trial) ? { type: "dashed" } : {}), ...(front.has(trial.number) ? { width: 3, opacity: 1, color: colours.good } : {}) },
+  }));
+  // the best lines are drawn last, over the others, and those of the front over all
+  data.reverse().sort((left, right) => Number(left.isFront) - Number(right.isFront));
   return {
     animation: false,
     parallel: { left: 50, right: 60, top: 40, bottom: 20, parallelAxisDefault: axisDefaults(colours) },

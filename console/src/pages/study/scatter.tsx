@@ -6,7 +6,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { formatNumber, formatPlural } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { rankShares, scaleColour } from "../../core/scale_colours";
-import { isBetter, mirrorOn, valueOn, type Rated, type StudyAxis } from "../../core/study";
+import { isBetter, isBeyondLimit, mirrorOn, valueOn, type Rated, type StudyAxis } from "../../core/study";
 import { Select } from "../../ui/select";
 import { Chart, type ChartOption } from "./chart";
 import type { ECharts } from "./echarts";
@@ -15,6 +15,8 @@ import type { ChartColours } from "../../ui/plot";
 import { chooseTrial, type StudyView } from "./view";
 
 const POINTS_MAX = 10000;
+
+const CROSS = "path://M-1,-1L1,1M-1,1L1,-1";
 
 interface Point {
   rated: Rated;
@@ -57,7 +59,7 @@ export default function Scatter({ view }: { view: StudyView }) {
     mark();
   };
   if (!across || !up) return null;
-  const sentence = points.length === 0 ? "No finished trial has both values." : `${up.id} over ${across.id} of ${formatPlural(points.length, "trial")}; the better its ${view.metric.id}, the stronger its colour.`;
+  const sentence = points.length === 0 ? "No finished trial has both values." : `${up.id} over ${across.id} of ${formatPlural(points.length, "trial")}; the better its ${view.metric.id}, the stronger its colour.${points.some(({ rated }) => isBeyondLimit(rated.trial)) ? " Crossed ones are beyond a limit." : ""}`;
   const options = axes.map(({ id }) => [id, showHidden(id)] as const);
   const tools = (
     <>
@@ -90,6 +92,7 @@ function optionOf(points: readonly Point[], across: StudyAxis, up: StudyAxis, vi
   const data = points.map(({ rated, x, y }, index) => {
     const colour = scaleColour(shares[index] ?? 0, dark);
     const isEarly = rated.trial.stoppedEarly;
+    if (isBeyondLimit(rated.trial)) return { value: drawnAt({ x, y }, across, up), symbol: CROSS, symbolSize: 7, itemStyle: { color: "transparent", borderColor: colour, borderWidth: 1.5 } };
     return { value: drawnAt({ x, y }, across, up), symbolSize: 7, itemStyle: { color: isEarly ? colours.ground : colour, borderColor: colour, borderWidth: isEarly ? 1.5 : 0, opacity: points.length > 2000 ? 0.4 : 0.8 } };
   });
   return {

@@ -16,17 +16,18 @@ import { chooseTrial } from "./view";
 interface TrialDetailProps {
   name: StudyName;
   trial: TrialSummary;
-  isLeader: boolean;
+  /** Why the trial is one of the best; "" for any other. */
+  lead: string;
   goodput: TrialGoodput | undefined;
 }
 
-export function TrialDetail({ name, trial, isLeader, goodput }: TrialDetailProps) {
+export function TrialDetail({ name, trial, lead, goodput }: TrialDetailProps) {
   const stop = trial.earlyStop;
   const words = listArguments(trial);
   return (
     <section class="trial-detail" aria-label={`Trial ${trial.number}`}>
       <header>
-        <h2>Trial {trial.number}{isLeader ? " (best)" : ""}</h2>
+        <h2>Trial {trial.number}{lead && ` (${lead})`}</h2>
         <StateMark state={trial.state} />
         <TrialLink name={name} trial={trial} />
         <a href={`${jobPath(name.project, trial.job)}?tab=environment`}>environment</a>
@@ -39,11 +40,13 @@ export function TrialDetail({ name, trial, isLeader, goodput }: TrialDetailProps
         {goodput && goodput.held > 0 && `; goodput ${formatGoodput(goodput)} of ${formatDuration(goodput.held)} with machines; cost ${formatCost(readCost(goodput.cost))}`}
       </p>
       {trial.infeasibleReason && <p class="refusal">{sentence(trial.infeasibleReason)}</p>}
+      {(trial.brokenLimits ?? []).map(({ metric, reason }) => <p key={metric} class="refusal">Beyond a limit: {showHidden(reason)}.</p>)}
+      {trial.origin === "FIRST_POINT" && <p>Enqueued: the caller wanted this point to be tried before the search.</p>}
       {stop && (
         <table class="plain-table">
           <caption>Stopped early</caption>
-          <thead><tr><th>rule</th><th>at {stop.byTime ? "second" : "step"}</th><th>value</th><th>bar</th></tr></thead>
-          <tbody><tr><td>{describeRule(stop.rule)}</td><td class="num">{formatNumber(stop.at)}</td><td class="num">{formatNumber(stop.value, 6)}</td><td class="num">{formatNumber(stop.bar, 6)}</td></tr></tbody>
+          <thead><tr><th>rule</th>{stop.rung && <th>rung</th>}<th>at {stop.byTime ? "second" : "step"}</th><th>value</th><th>bar</th></tr></thead>
+          <tbody><tr><td>{describeRule(stop.rule)}</td>{stop.rung && <td class="num">{stop.rung}</td>}<td class="num">{formatNumber(stop.at)}</td><td class="num">{formatNumber(stop.value, 6)}</td><td class="num">{formatNumber(stop.bar, 6)}</td></tr></tbody>
         </table>
       )}
       {stop && <p>{sentence(stop.reason)}</p>}

@@ -34,6 +34,16 @@ function valueColumn(id: string, title: string, value: TrialColumn["value"], isN
   return { id, title: <span title={showHidden(title)}>{showHidden(title)}</span>, width: "minmax(6.5rem, 9rem)", isNumber, isSortable: true, value, cell: (trial) => show(value(trial)) };
 }
 
+/** Return the column of a metric; a value beyond its limit is marked. */
+function metricColumn(id: string): TrialColumn {
+  const column = valueColumn(`metrics.${id}`, id, (trial) => trial.metrics[id] ?? null);
+  const cell = (trial: TrialSummary) => {
+    const limit = (trial.brokenLimits ?? []).find(({ metric }) => metric === id);
+    return limit ? <span class="beyond" title={showHidden(limit.reason)}>✕ {show(column.value(trial))}</span> : show(column.value(trial));
+  };
+  return { ...column, cell };
+}
+
 /** Return the columns of a study; parameters and metrics of one name stay apart by the ids. */
 function columnsOf(view: StudyView, name: StudyName, goodput: StudyGoodput | null): TrialColumn[] {
   const parameters = [...new Set([...view.study.parameters.map(({ id }) => id), ...view.trials.slice(-100).flatMap((trial) => Object.keys(trial.parameters))])];
@@ -41,7 +51,8 @@ function columnsOf(view: StudyView, name: StudyName, goodput: StudyGoodput | nul
   return [
     { ...valueColumn("number", "#", (trial) => trial.number), width: "4.5rem" },
     { id: "state", title: "State", width: "9rem", isSortable: true, value: (trial) => trial.state, cell: (trial) => <StateMark state={trial.state} /> },
-    ...view.study.metrics.map(({ id }) => valueColumn(`metrics.${id}`, id, (trial) => trial.metrics[id] ?? null)),
+    ...view.study.metrics.map(({ id }) => metricColumn(id)),
+    ...(view.trials.some(({ origin }) => origin) ? [{ ...valueColumn("origin", "origin", (trial) => (trial.origin === "FIRST_POINT" ? "enqueued" : ""), false), width: "7rem" }] : []),
     { ...valueColumn("step", "step", (trial) => trial.step ?? null), width: "5rem" },
     ...parameters.map((id) => valueColumn(`parameters.${id}`, id, (trial) => trial.parameters[id] ?? null, !categories.has(id))),
     { ...valueColumn("seconds", "seconds", secondsOf), width: "5rem" },

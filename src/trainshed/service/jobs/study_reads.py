@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Final
 
 from trainshed.model.refusals import Code, Refusal
@@ -260,9 +260,11 @@ def _count(study: StudySpec, results: Sequence[TrialResult]) -> TrialCounts:
 def _read_stops(contents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, EarlyStop]]:
     """Read the events' data; those of an older version of the server have none."""
     names = [field.name for field in fields(EarlyStop)]
+    required = [field.name for field in fields(EarlyStop) if field.default is MISSING]
     for data in contents:
-        if all(name in data for name in ("trial", *names)):
-            yield int(data["trial"]), EarlyStop(**{name: data[name] for name in names})
+        if all(name in data for name in ("trial", *required)):
+            values = {name: data[name] for name in names if name in data}
+            yield int(data["trial"]), EarlyStop(**values)
 
 
 def _judge_importances(trials: int, trials_min: int, shares: Mapping[str, float]) -> str:
