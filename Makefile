@@ -145,6 +145,7 @@ bench: $(VENV)/.test
 # are in benchmarks/tuning/peer_searches; `make tuning-peers`, then `--peers NAMES`, runs and adds the missing ones
 bench-tuning: $(VENV)/.test
 	$(BIN)/python -m benchmarks early-stopping
+	$(BIN)/python -m benchmarks early-rungs --seeds 2 --orders 8 --keep build/learning-curves.jsonl
 	$(BIN)/python -m benchmarks tuning --keep build/tuning-searches.jsonl
 
 # the libraries that searches are compared with, each in an environment of its own: they exclude each other

@@ -48,9 +48,10 @@ MODULES: Final = {
     "tuning": "tuning.regret",
     "tuning-start": "tuning.start_rule",
     "early-stopping": "tuning.early_stopping",
+    "early-rungs": "tuning.early_rungs",
     "gpu": "gpu.figures",
 }
-ON_REQUEST: Final = ("tuning", "tuning-start", "early-stopping", "gpu")
+ON_REQUEST: Final = ("tuning", "tuning-start", "early-stopping", "early-rungs", "gpu")
 
 
 def main(words: Sequence[str]) -> int:

@@ -31,6 +31,7 @@ import yaml
 
 from benchmarks.harness import ROOT, Benchmark, Report, at_least, tell
 from trainshed.model.study import (
+    AshaRule,
     ConvexRule,
     DecayCurveRule,
     MedianRule,
@@ -53,6 +54,7 @@ RULES: Mapping[str, StoppingRule | None] = {
     "median": MedianRule(),
     "decay curve": DecayCurveRule(),
     "convex": ConvexRule(learning_rate_parameter="learning_rate"),
+    "asha": AshaRule(),
 }
 #: One thread a process: the matrices are small, and the processes share the cores.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -20,7 +20,7 @@ TORCH = {"reduction", "planning-hosts"}
 LONG = {
     *("slurm", "kubernetes", "isolation", "service", "logs", "startup", "planning-speed"),
     *("launch", "job-cost", "bodies", "recovery", "console_stream", "console", "console-logs"),
-    *("connections", "studies", "storage", "early-stopping", "observability"),
+    *("connections", "studies", "storage", "early-stopping", "early-rungs", "observability"),
 }
 
 pytestmark = pytest.mark.slow
