@@ -43,10 +43,13 @@ BANNED = {
     "verdicts": "outcomes, decisions",
 }
 
+#: The steps of successive halving, by its authors' own word.
+RUNGS = {"rung", "rungs"}
 #: What users' scripts read stays as it is.
 KEPT = {
-    "cli": {"verdict"},  # a key of gpu-check's JSON
+    "cli": {"verdict", *RUNGS},  # a key of gpu-check's JSON
     "planning": {"told"},  # "no difference that can be told"
+    **dict.fromkeys(("model", "service", "tuning", "workbench"), RUNGS),
 }
 
 
