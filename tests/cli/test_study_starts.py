@@ -165,7 +165,7 @@ def test_a_refusal_names_the_flag_and_the_point(create):
     run = create(*FLAGS)
     assert run.code == 1
     assert run.err.splitlines()[1:] == [
-        "  --enqueue lr=0.5: lr: is wrong",
+        "  --enqueue lr=0.5: is wrong",
         "  --enqueue lr=0.5: is wrong",
         "  --warm-start 55: is wrong",
         "  --warm-start: is wrong",

@@ -195,3 +195,50 @@ def test_a_file_may_hold_several_documents(trainshed, written):
         ("jobs.yaml", 3, True),
     ]
     assert "jobs.yaml [2]: refused" in trainshed("validate", "jobs.yaml").out
+
+
+STUDY = {
+    "displayName": "tuned",
+    "maxTrialCount": 3,
+    "studySpec": {
+        "metrics": [{"metricId": "acc", "goal": "MAXIMIZE"}],
+        "parameters": [{"parameterId": "lr", "doubleValueSpec": {"minValue": 0, "maxValue": 1}}],
+    },
+    "trialJobSpec": VERTEX,
+}
+
+
+def test_known_results_and_first_points_are_checked_without_a_server(trainshed, written, tmp_path):
+    name = written("hpt.json", STUDY)
+    (tmp_path / "r.csv").write_text("lr,acc,seed\n0.1,0.5,7\n3,0.5,7\n")
+    run = trainshed("validate", name, "--warm-start", "r.csv", "--enqueue", "lr=0.5")
+    assert run.code == 0, run.out
+    assert run.out.endswith(
+        "  known results: 1 used, 1 ignored\n"
+        "    ignored 1: lr is not between 0 and 1 (line 3 of r.csv: 3)\n"
+        "    left out of the results: seed\n"
+        "  first points: 1, tried before the search\n"
+    )
+    run = trainshed("validate", name, "--warm-start", "r.csv", "--format", "json")
+    start = run.json[0]["studyStart"]
+    assert (start["results"], start["ignored"], start["leftOut"]) == (1, 1, ["seed"])
+
+
+def test_first_points_and_results_at_fault_are_refused_by_their_flags(trainshed, written, tmp_path):
+    name = written("hpt.json", STUDY)
+    run = trainshed("validate", name, "--enqueue", "lr=5", "--enqueue", "lr=0.5,n=1")
+    assert run.code == 1
+    assert run.out == (
+        f"{name}: refused\n"
+        "  --enqueue lr=5: lr is not between 0 and 1, got 5\n"
+        "  --enqueue lr=0.5,n=1: n is not a parameter of the study (lr)\n"
+    )
+    (tmp_path / "r.csv").write_text("lr,acc\n3,0.5\n")
+    run = trainshed("validate", name, "--warm-start", "r.csv")
+    assert (run.code, "--warm-start: 0 of 1 known result of r.csv are used" in run.out) == (1, True)
+    run = trainshed("validate", written("ml.json", GOOD), "--enqueue", "lr=1")
+    assert run.code == 1
+    assert "--enqueue: the job is not a tuning job (accepted: a tuning job)" in run.out
+    run = trainshed("validate", name, "--warm-start", "older")
+    assert (run.code, run.out) == (2, "")
+    assert "--warm-start must name files here, got older; a study is read by the server" in run.err

@@ -7,10 +7,9 @@ import pytest
 
 from service.submitting import PLACE, PROJECT, custom_job, fields, ml_job, pool, refusal
 from store.builders import advance, trial_job
-from trainshed.model.study_start import PointRow, ResultRow
+from trainshed.model.study_start import PointRow, ResultRow, StartCall
 from trainshed.model.trials import Measurement, TrialRecord, TrialState
 from trainshed.service.jobs.job_service import CreateCall
-from trainshed.service.jobs.study_starts import StartCall
 from trainshed.store.records.jobs import JobKind
 from trainshed.store.records.studies import NewTrial
 
@@ -196,7 +195,7 @@ def test_first_points_at_fault_are_named_with_their_parameter(desk):
         "start.points[2].x",
         "start.points[2].lr",
     ]
-    assert "first point a: lr is not between 0 and 1, got 7" in error.message
+    assert "start.points[0].lr: lr is not between 0 and 1, got 7" in error.message
 
 
 def test_first_points_are_at_most_as_many_as_trials_and_100(desk):

@@ -82,3 +82,18 @@ class StudyStart:
     results: tuple[KnownResult, ...] = ()
     points: tuple[Values, ...] = ()
     """The points to try before the search, in their order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartCall:
+    """What a caller gives with a new study."""
+
+    results: tuple[ResultRow, ...] = ()
+    sources: tuple[str, ...] = ()
+    """The names of the files of ``results``, for sentences."""
+    studies: tuple[str, ...] = ()
+    """The ids of studies of the project whose results are used."""
+    points: tuple[PointRow, ...] = ()
+
+
+NO_START: Final = StartCall()

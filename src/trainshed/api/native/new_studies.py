@@ -17,10 +17,9 @@ from trainshed.api.native.callers import Known, Submittable
 from trainshed.api.native.services import Native
 from trainshed.model.access import Caller
 from trainshed.model.resource_names import ProjectId
-from trainshed.model.study_start import PointRow, ResultRow, UnnamedValue
+from trainshed.model.study_start import PointRow, ResultRow, StartCall, UnnamedValue
 from trainshed.service.jobs.job_service import CreateCall
 from trainshed.service.jobs.study_answers import StudyStartReport
-from trainshed.service.jobs.study_starts import StartCall
 from trainshed.store.records.jobs import JobKind
 from trainshed.wire.native_v1 import Answer
 

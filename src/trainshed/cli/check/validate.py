@@ -1,18 +1,25 @@
 """``trainshed validate``: checks the job documents of files against the catalog."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from trainshed.cli import flags
 from trainshed.cli.check.clusters import cluster_json, cluster_table, rulebook_of, violations_json
 from trainshed.cli.failures import print_error, violation_text
 from trainshed.cli.job_flags import add_cluster_flags, submit_flags_of
+from trainshed.cli.jobs.study_starts import (
+    list_start_lines,
+    name_start_field,
+    read_start_files,
+)
 from trainshed.cli.terminal import out, out_json
 from trainshed.model.faults import UsageFault, Violation
 
 if TYPE_CHECKING:
+    from trainshed.model.study_start import StartCall
     from trainshed.service.jobs.judging import JudgedDocument, Rulebook
+    from trainshed.service.jobs.study_answers import StudyStartReport
     from trainshed.wire.documents import JobDocument
 
 EXIT_REFUSED = 1
@@ -21,7 +28,8 @@ EXIT_USAGE = 2
 EXAMPLE = """\
   trainshed validate config.yaml
   trainshed validate --edition 2020-05 --format json jobs/*.yaml
-  trainshed validate config.yaml --worker-accelerator count=1,type=nvidia-tesla-t4"""
+  trainshed validate config.yaml --worker-accelerator count=1,type=nvidia-tesla-t4
+  trainshed validate hpt.yaml --warm-start results.csv --enqueue learning_rate=0.01"""
 
 
 def parser(prog: str) -> flags.Parser:
@@ -39,6 +47,7 @@ def parser(prog: str) -> flags.Parser:
         "--quota", "Also check whether valid jobs are within the default quota", action="store_true"
     )
     flags.add_format(parser)
+    flags.add_study_start(parser)
     flags.add_catalog_flags(parser)
     add_cluster_flags(parser, "they override the fields of every file")
     return parser
@@ -56,6 +65,8 @@ class ValidatedFile:
     position: int | None = None
     judgement: "JudgedDocument | None" = None
     unreadable: str | None = None
+    start: "StudyStartReport | None" = None
+    """What a study would have before its first trial."""
 
     @property
     def valid(self) -> bool:
@@ -90,13 +101,33 @@ def run(request: flags.Request) -> int:
     """Return 0 if all documents are valid, 1 if one is refused, 2 if one cannot be read."""
     args = request.args
     rulebook = rulebook_of(args)
-    results = list(_validate(args.file, submit_flags_of(args), rulebook))
+    start = read_start_files(args)
+    results = [
+        _match(result, start) for result in _validate(args.file, submit_flags_of(args), rulebook)
+    ]
     if args.format == "json":
         out_json([_as_json(result, quota=args.quota) for result in results])
     else:
         for result in results:
             _print(result, quota=args.quota)
     return _exit_code(results)
+
+
+def _match(result: ValidatedFile, start: "StartCall") -> ValidatedFile:
+    """Check what a study would have before its first trial, if the job is valid."""
+    if result.judgement is None or not result.valid or not (start.results or start.points):
+        return result
+    from trainshed.service.jobs.start_matching import match_start
+
+    question = result.judgement.question
+    built = match_start(question.spec.study if question else None, start)
+    if not isinstance(built, list):
+        return replace(result, start=built.report)
+    violations = tuple(
+        replace(violation, field=name_start_field(str(violation.field), start))
+        for violation in built
+    )
+    return replace(result, judgement=replace(result.judgement, violations=violations))
 
 
 def _exit_code(results: Iterable[ValidatedFile]) -> int:
@@ -154,6 +185,8 @@ def _as_json(result: ValidatedFile, *, quota: bool) -> dict[str, Any]:
     document["violations"] = violations_json(result.violations)
     document["notes"] = list(judgement.notes) if judgement else []
     document["cluster"] = cluster_json(judgement.cluster) if judgement and judgement.valid else []
+    if result.start:
+        document["studyStart"] = document_of(result.start)
     if judgement and (reduction := judgement.reduction):
         document["reduction"] = {"text": f"{reduction.sentence}.", **reduction.numbers}
     if quota:
@@ -163,6 +196,13 @@ def _as_json(result: ValidatedFile, *, quota: bool) -> dict[str, Any]:
     if result.is_no_job:
         print_error(result.fault)
     return document
+
+
+def document_of(report: "StudyStartReport") -> dict[str, Any]:
+    """Return a report as a server's answer has it."""
+    from trainshed.wire.native_v1 import document
+
+    return document(report)
 
 
 def _print(result: ValidatedFile, *, quota: bool) -> None:
@@ -178,6 +218,8 @@ def _print(result: ValidatedFile, *, quota: bool) -> None:
     out(_indent(cluster_table(result.judgement.cluster)))
     for note in result.judgement.notes:
         out(f"  note: {note}")
+    for line in list_start_lines(document_of(result.start)) if result.start else ():
+        out(f"  {line}")
     if reduction := result.judgement.reduction:
         out(f"  reduction: {reduction.sentence}")
     if quota:

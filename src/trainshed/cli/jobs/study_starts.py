@@ -12,11 +12,11 @@ from trainshed.client.faults import Json
 from trainshed.model.faults import UsageFault
 
 if TYPE_CHECKING:
-    from trainshed.model.study_start import PointRow, ResultRow
+    from trainshed.model.study_start import PointRow, ResultRow, StartCall
 
 #: The most results of a request; the server uses the last 1,000 that fit.
 RESULTS_MAX: Final = 10_000
-_POINT: Final = re.compile(r"start\.points\[(?P<position>\d+)\](?:\.(?P<parameter>.*))?")
+_POINT: Final = re.compile(r"start\.points\[(?P<position>\d+)\](?:\..*)?")
 _STUDY: Final = re.compile(r"start\.studies\[(?P<position>\d+)\]")
 _LEFT_OUT_MAX: Final = 12
 
@@ -26,23 +26,53 @@ def read_start(args: argparse.Namespace, context: ServerContext) -> Json:
 
     Raises UsageFault for a file without results, and as ``find_job`` for a name of no job.
     """
-    if not (getattr(args, "warm_start", None) or getattr(args, "enqueue", None)):
+    if not _is_given(args):
         return {}
     from trainshed.cli.jobs.job_names import find_job
+
+    call = _read_files(args)
+    studies = [find_job(context, name).name.rpartition("/")[2] for name in call.studies]
+    start = {
+        "results": [_render_row(row) for row in call.results],
+        "sources": list(call.sources),
+        "studies": studies,
+        "points": [_render_point(point) for point in call.points],
+    }
+    return {"start": {name: value for name, value in start.items() if value}}
+
+
+def read_start_files(args: argparse.Namespace) -> "StartCall":
+    """Read the same files without a server.  Raises UsageFault, also for the name of a study."""
+    from trainshed.model.study_start import NO_START
+
+    if not _is_given(args):
+        return NO_START
+    call = _read_files(args)
+    if call.studies:
+        message = f"--warm-start must name files here, got {call.studies[0]}"
+        raise UsageFault(f"{message}; a study is read by the server: create it with --dry-run")
+    return call
+
+
+def _is_given(args: argparse.Namespace) -> bool:
+    return bool(getattr(args, "warm_start", None) or getattr(args, "enqueue", None))
+
+
+def _read_files(args: argparse.Namespace) -> "StartCall":
+    """Read the files of both flags; ``studies`` has the other names of ``--warm-start``."""
+    from trainshed.model.study_start import StartCall
     from trainshed.workbench.known_results.sources import read_points, read_results
 
     results = read_results(args.warm_start)
     if len(results.rows) > RESULTS_MAX:
         message = f"--warm-start must have at most {RESULTS_MAX:,} results"
         raise UsageFault(f"{message}, got {len(results.rows):,}")
-    studies = [find_job(context, name).name.rpartition("/")[2] for name in results.studies]
-    start = {
-        "results": [_render_row(row) for row in results.rows],
-        "sources": results.files,
-        "studies": studies,
-        "points": [_render_point(point) for point in read_points(args.enqueue)],
-    }
-    return {"start": {name: value for name, value in start.items() if value}}
+    return StartCall(
+        results=tuple(results.rows),
+        sources=tuple(results.files),
+        studies=tuple(results.studies),
+        points=tuple(read_points(args.enqueue)),
+    )
 
 
 def _render_row(row: "ResultRow") -> Json:
@@ -76,17 +106,21 @@ def _render_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def name_fields(words: Callable[[str], str], start: Json) -> Callable[[str], str]:
     """Return a function that names the flag, and the point, of a field of the request."""
-    return partial(_name_field, words, start.get("start", {}))
+    return partial(_name_field, words, start.get("start", {}))  # messages name the parameter
 
 
 def _name_field(words: Callable[[str], str], start: Json, field: str) -> str:
     if match := _POINT.fullmatch(field):
-        point = start["points"][int(match["position"])]["name"]
-        return f"--enqueue {point}" + (f": {match['parameter']}" if match["parameter"] else "")
+        return f"--enqueue {start['points'][int(match['position'])]['name']}"
     if match := _STUDY.fullmatch(field):
         return f"--warm-start {start['studies'][int(match['position'])]}"
     flags = {"start.results": "--warm-start", "start.points": "--enqueue"}
     return flags.get(field) or words(field)
+
+
+def name_start_field(field: str, call: "StartCall") -> str:
+    """Return the flag, and the point, of a field of what is given with a study."""
+    return _name_field(str, {"points": [{"name": point.name} for point in call.points]}, field)
 
 
 def list_start_lines(report: Json) -> Iterator[str]:

@@ -23,6 +23,7 @@ from trainshed.model.resource_names import (
     resource_name,
 )
 from trainshed.model.resources import SeatsOrClaim
+from trainshed.model.study_start import NO_START, StartCall
 from trainshed.model.trials import TrialView
 from trainshed.service.jobs.open_jobs import OpenJobs
 from trainshed.service.jobs.paging import ListCall, one_page
@@ -30,7 +31,7 @@ from trainshed.service.jobs.refusing import Merged, invalid, not_found
 from trainshed.service.jobs.story import place_in_queue
 from trainshed.service.jobs.studies import as_study, parse_resumed, trial_views
 from trainshed.service.jobs.study_answers import StudyStartReport
-from trainshed.service.jobs.study_starts import NO_START, StartCall, build_start
+from trainshed.service.jobs.study_starts import build_start
 from trainshed.service.jobs.submission import (
     LOCATION,
     AdmittedJob,

@@ -47,7 +47,8 @@ from trainshed.service.jobs.judging import (
     judge,
 )
 from trainshed.service.jobs.refusing import Merged, invalid
-from trainshed.service.jobs.study_starts import BuiltStart
+from trainshed.service.jobs.start_matching import BuiltStart
+from trainshed.service.jobs.study_starts import make_events
 from trainshed.service.starts.bucket_uris import HasBucket, check_places
 from trainshed.service.starts.images import Images, ImagesByEngine
 from trainshed.service.starts.stand_ins import missing_starts, notes_of
@@ -270,7 +271,7 @@ class AdmittedJob:
             demand=self.demand,
             creator=creator,
             notes=self.notes,
-            events=(*self.events, *(self.start.events if self.start else ())),
+            events=(*self.events, *(make_events(self.start.report) if self.start else ())),
             study_start=self.start.start if self.start else None,
             retry_key=retry_key,
             running_s_max=self.limits.running_s_max,

@@ -1,0 +1,138 @@
+"""Matches known results and first points with a study, and reports what it uses.
+
+Needs no store, so that ``validate`` can check files on a machine without a server.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from trainshed.model.faults import Violation
+from trainshed.model.labels import WARM_START_LABEL
+from trainshed.model.study import StudySpec
+from trainshed.model.study_start import (
+    POINTS_MAX,
+    IgnoredRow,
+    PointRow,
+    StartCall,
+    StudyStart,
+)
+from trainshed.model.trials import Values
+from trainshed.service.jobs.study_answers import IgnoredResult, IgnoredResults, StudyStartReport
+from trainshed.tuning.first_points import check_points
+from trainshed.tuning.known_results import MatchedResults, match_results
+
+#: The names of the fields of a call.
+RESULTS_FIELD: Final = "start.results"
+STUDIES_FIELD: Final = "start.studies"
+POINTS_FIELD: Final = "start.points"
+LABEL_FIELD: Final = f"labels.{WARM_START_LABEL}"
+#: The reasons and the rows of a reason that an answer has, and the reasons in a sentence.
+REASONS_MAX: Final = 50
+_ROWS_MAX: Final = 3
+_SENTENCE_REASONS_MAX: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltStart:
+    """What is stored with a new study, and what is said about it."""
+
+    start: StudyStart
+    report: StudyStartReport
+
+
+def match_start(study: StudySpec | None, call: StartCall) -> BuiltStart | list[Violation]:
+    """Match results and points with an admitted study; ``study`` is None for other jobs.
+
+    Studies are left out.  Return the violations if there are any.
+    """
+    if study is None:
+        return [wrong_results(_field_of(call), "the job is not a tuning job", "a tuning job")]
+    points, violations = _check_points(study, call.points)
+    violations += _check_counts(call)
+    matched = match_results(study, call.results)
+    report = _report(matched, call.sources, points)
+    if matched.ignored and not matched.taken and not call.studies:
+        accepted = "results with the study's metrics and values of its parameters"
+        violations.append(wrong_results(RESULTS_FIELD, report.message, accepted))
+    start = StudyStart(results=matched.taken, points=points)
+    return violations or BuiltStart(start=start, report=report)
+
+
+def _field_of(call: StartCall) -> str:
+    fields = {RESULTS_FIELD: call.results, STUDIES_FIELD: call.studies, POINTS_FIELD: call.points}
+    return next((field for field, value in fields.items() if value), LABEL_FIELD)
+
+
+def wrong_results(field: str, message: str, accepted: str) -> Violation:
+    return Violation(
+        field=field, rule="study-known-results", message=message.rstrip("."), accepted=accepted
+    )
+
+
+def _check_counts(call: StartCall) -> Iterator[Violation]:
+    if len(call.points) > POINTS_MAX:
+        message = f"there are {len(call.points)} first points"
+        yield _wrong_point(POINTS_FIELD, message, f"at most {POINTS_MAX}")
+
+
+def _check_points(
+    study: StudySpec, rows: Sequence[PointRow]
+) -> tuple[tuple[Values, ...], list[Violation]]:
+    points, faults = check_points(study, rows)
+    violations = [
+        _wrong_point(
+            f"{POINTS_FIELD}[{fault.position}]{'.' if fault.parameter else ''}{fault.parameter}",
+            fault.message,
+            "",
+        )
+        for fault in faults
+    ]
+    if not faults and len(points) > study.trial_count_max:
+        message = f"there are {len(points)} first points, and the study has "
+        message += f"{study.trial_count_max} trials"
+        violations.append(_wrong_point(POINTS_FIELD, message, "at most as many as trials"))
+    return points, violations
+
+
+def _wrong_point(field: str, message: str, accepted: str) -> Violation:
+    return Violation(field=field, rule="study-first-points", message=message, accepted=accepted)
+
+
+def _report(
+    matched: MatchedResults, sources: Sequence[str], points: Sequence[Values]
+) -> StudyStartReport:
+    reasons = list(_count_reasons(matched.ignored))
+    return StudyStartReport(
+        results=len(matched.taken),
+        ignored=len(matched.ignored),
+        reasons=reasons[:REASONS_MAX],
+        left_out=matched.left_out,
+        first_points=len(points),
+        message=_describe_results(matched, sources, reasons) if sources else "",
+    )
+
+
+def _count_reasons(ignored: Sequence[IgnoredRow]) -> Iterator[IgnoredResults]:
+    """Yield each reason with its first rows, the most frequent reason first."""
+    for reason, count in Counter(row.reason for row in ignored).most_common():
+        rows = islice((row for row in ignored if row.reason == reason), _ROWS_MAX)
+        examples = [IgnoredResult(name=row.name, value=row.value or None) for row in rows]
+        yield IgnoredResults(reason=reason, count=count, examples=examples)
+
+
+def _describe_results(
+    matched: MatchedResults, sources: Sequence[str], reasons: Sequence[IgnoredResults]
+) -> str:
+    total = len(matched.taken) + len(matched.ignored)
+    of_all = f"{len(matched.taken)} of {total}" if matched.ignored else str(len(matched.taken))
+    plural = "" if total == 1 else "s"
+    verb = "is" if len(matched.taken) == 1 else "are"
+    text = f"{of_all} known result{plural} of {', '.join(sources)} {verb} used"
+    if reasons:
+        first = [f"{one.reason} ({one.count})" for one in reasons[:_SENTENCE_REASONS_MAX]]
+        rest = len(reasons) - len(first)
+        text += f"; ignored: {'; '.join([*first, *([f'{rest} more reasons'] if rest else [])])}"
+    return f"{text}."
