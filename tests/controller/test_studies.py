@@ -77,8 +77,8 @@ def test_a_study_runs_its_trials_and_succeeds(make_world):
 
 def test_first_points_come_first_and_once_also_after_a_restart(make_world):
     points = tuple((("lr", lr),) for lr in (0.9, 0.8, 0.7))
-    known = KnownResult(values=(("lr", 0.1),), metrics=(("acc", 0.5),))
-    start = StudyStart(results=(known,), points=points)
+    result = KnownResult(values=(("lr", 0.1),), metrics=(("acc", 0.5),))
+    start = StudyStart(results=(result,), points=points)
     whole, broken = make_world(), make_world()
     uids = [world.tune(study(), study_start=start) for world in (whole, broken)]
     run_to_end(whole, whole.controller(), uids[0])
@@ -88,7 +88,7 @@ def test_first_points_come_first_and_once_also_after_a_restart(make_world):
     run_to_end(broken, broken.controller(), uids[1])
     assert whole.values(uids[0])[:3] == [*points]
     assert broken.values(uids[1]) == whole.values(uids[0])
-    assert known.values not in whole.values(uids[0])
+    assert result.values not in whole.values(uids[0])
     assert whole.messages(uids[0]).count("as enqueued") == 3
 
 

@@ -19,7 +19,7 @@ from typing import Final
 from markdown_it import MarkdownIt
 
 COMMANDS: Final = ("sh", "console")
-FILES: Final = ("python", "yaml", "toml", "ini", "json", "dockerfile", "groovy")
+FILES: Final = ("python", "yaml", "toml", "ini", "json", "csv", "dockerfile", "groovy")
 #: Drawings, and files of other products.
 NEVER_RUN: Final = ("text", "mermaid")
 DIRECTIVE: Final = re.compile(r"<!-- *(run|not run|setup|replace)\b:?(.*)-->\s*", re.DOTALL)

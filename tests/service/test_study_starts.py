@@ -53,7 +53,7 @@ def test_results_and_points_are_stored_with_the_study_and_reported(desk):
         points=(PointRow(name="lr=0.5", parameters={"lr": "0.5", "opt": "sgd"}),),
     )
     start = desk.store.study_start(record.uid)
-    assert [dict(known.values)["lr"] for known in start.results] == [0.1, 0.4]
+    assert [dict(result.values)["lr"] for result in start.results] == [0.1, 0.4]
     assert start.points == ((("lr", 0.5), ("opt", "sgd")),)
     assert (report.results, report.ignored, report.first_points) == (2, 3, 1)
     assert list(report.left_out) == ["seed"]
@@ -121,9 +121,9 @@ def test_the_results_of_another_study_are_used_also_while_it_runs(desk):
     assert report.message == (
         "1 of 2 known results of study older is used; ignored: the trial has no result (1)."
     )
-    [known] = desk.store.study_start(record.uid).results
-    assert known.values == (("lr", 0.25), ("opt", "sgd"))
-    assert known.metrics == (("acc", 0.5),)
+    [result] = desk.store.study_start(record.uid).results
+    assert result.values == (("lr", 0.25), ("opt", "sgd"))
+    assert result.metrics == (("acc", 0.5),)
 
 
 def test_the_label_names_a_study_as_gcloud_and_the_sdks_can(desk):

@@ -22,10 +22,10 @@ def faults(*points):
 
 
 def test_points_are_in_the_order_of_the_study_and_take_defaults():
-    points, found = check_points(
+    points, point_faults = check_points(
         study(*SPACE), rows({"opt": "adam", "n": "4"}, {"opt": "sgd", "m": 3})
     )
-    assert found == ()
+    assert point_faults == ()
     assert points == ((("n", 4), ("opt", "adam")), (("n", 2), ("opt", "sgd"), ("m", 3)))
 
 
@@ -63,8 +63,10 @@ def test_first_points_come_before_every_search_and_each_once(algorithm):
 
 def test_a_point_with_a_known_result_is_not_tried_again():
     point = (("lr", 0.5),)
-    known = [trial(0, point, loss=0.1)]
-    assert suggest(study(double()), (), 1, 9, prior=known, first_points=[point]).values != (point,)
+    earlier = [trial(0, point, loss=0.1)]
+    assert suggest(study(double()), (), 1, 9, prior=earlier, first_points=[point]).values != (
+        point,
+    )
 
 
 def test_a_point_of_another_space_is_passed_over():

@@ -34,7 +34,7 @@ def reasons(spec, *rows):
 
 
 def values(spec, *rows):
-    return [dict(known.values) for known in match_results(spec, rows).taken]
+    return [dict(result.values) for result in match_results(spec, rows).taken]
 
 
 def test_a_result_becomes_a_point_of_the_study_in_its_own_kinds():
@@ -120,7 +120,7 @@ def test_cells_are_parameters_or_metrics_by_the_names_of_the_study():
 
 def test_an_extra_parameter_that_never_differs_is_left_out():
     matched = match_results(study(double()), [row(lr=0.1, seed=7), row(lr=0.2, seed=7)])
-    assert [dict(known.values) for known in matched.taken] == [{"lr": 0.1}, {"lr": 0.2}]
+    assert [dict(result.values) for result in matched.taken] == [{"lr": 0.1}, {"lr": 0.2}]
     assert matched.left_out == ("seed",)
 
 
@@ -174,12 +174,12 @@ def test_only_the_last_results_are_used():
 def test_known_results_begin_a_search_at_trial_1_and_are_not_tried_again():
     spec = study(double(), trial_count_max=9)
     rows = [row(lr=n / 20, loss=(n / 20 - 0.3) ** 2) for n in range(1, 20)]
-    known = [trial_of(one) for one in match_results(spec, rows).taken]
-    assert {one.state for one in known} == {TrialState.SUCCEEDED}
-    assert {one.number for one in known} == {0}
-    [first] = suggest(spec, (), 1, 3, prior=known).values
+    earlier = [trial_of(one) for one in match_results(spec, rows).taken]
+    assert {one.state for one in earlier} == {TrialState.SUCCEEDED}
+    assert {one.number for one in earlier} == {0}
+    [first] = suggest(spec, (), 1, 3, prior=earlier).values
     assert abs(dict(first)["lr"] - 0.3) < 0.06, "it is near the best of them, and not the middle"
-    again = suggest(spec, (), 1, 3, prior=known[::-1]).values
+    again = suggest(spec, (), 1, 3, prior=earlier[::-1]).values
     assert again == (first,)
     finite = study(integer(high=2.0), words("a", "b"))
     taken = match_results(finite, [row(n=1, opt="a"), row(n=2, opt="b")]).taken

@@ -265,8 +265,8 @@ class Studies:
         They no longer change.
         """
         if record.uid not in self._prior:
-            known = map(trial_of, self._start_of(record).results)
-            self._prior[record.uid] = (*self._resumed_trials(record), *known)
+            results = map(trial_of, self._start_of(record).results)
+            self._prior[record.uid] = (*self._resumed_trials(record), *results)
         return self._prior[record.uid]
 
     def _start_of(self, record: JobRecord) -> StudyStart:
