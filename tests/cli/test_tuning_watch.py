@@ -152,6 +152,17 @@ def test_what_only_the_native_route_says_is_told(trainshed, serving):
     assert set(paths) == {"/trainshed/v1/projects/p/jobs/77/trials"}
 
 
+def test_enqueued_trials_and_rungs_are_told(trainshed, serving):
+    stop = {"rule": "asha", "rung": 2}
+    trials = early(1, earlyStop=stop)["trials"] + [{"number": 2, "origin": "FIRST_POINT"}]
+    serving(*story(), trials={"trials": trials})
+    lines = trainshed("ai", "hp-tuning-jobs", "watch", "77", "--project", "p").out.splitlines()
+    assert "trial 1: SUCCEEDED, stopped early at rung 2: accuracy 0.5 at step 5" in lines
+    assert "trial 2: ACTIVE, enqueued: lr=0.01 opt=adam" in lines
+    assert any(line.endswith("lr=0.01 opt=adam; enqueued") for line in lines)
+    assert any(line.endswith("lr=0.1 opt=sgd; stopped early at rung 2") for line in lines)
+
+
 @pytest.mark.parametrize("status", [404, 501])
 def test_a_server_without_the_native_route_is_asked_for_it_once(trainshed, serving, status):
     server = serving(*story(), status=status)

@@ -10,10 +10,11 @@ from itertools import combinations
 
 import pytest
 
+from trainshed.model.faults import UsageFault
 from trainshed.workbench.study_report.figures import plots
 from trainshed.workbench.study_report.files import files_of, trials_csv, write
 from trainshed.workbench.study_report.page import page
-from trainshed.workbench.study_view import read_view
+from trainshed.workbench.study_view import add_native_study, add_native_trials, read_view
 from workbench.study_documents import (
     ACCURACY,
     BATCH,
@@ -200,18 +201,131 @@ def test_several_objectives_have_a_front_instead_of_a_history():
     assert "Optimisation history" not in titles
     assert {f"Slices of {name}" for name in ("accuracy", "seconds")} <= set(titles)
     front = figures(plots)["Pareto front"]["data"][-1]
-    text = "".join(front["text"])
-    assert {int(n) for n in re.findall(r'"number": (\d+)', text)} == {
-        t.number for t in view.leaders
-    }
+    assert front["customdata"] == [t.number for t in view.leaders]
 
 
-def test_four_objectives_are_told_to_be_too_many():
-    metrics = [{"metricId": f"m{n}"} for n in range(4)]
-    done = trial(1, final=(1, {f"m{n}": 1.0 for n in range(4)}), lr=0.1)
-    _, plots = drawn(vertex([done], metrics=metrics))
-    assert plots[0].figure is None
-    assert "too many" in plots[0].about
+def traces(plots, title="Pareto front"):
+    return {trace["name"]: trace for trace in figures(plots)[title]["data"]}
+
+
+LIMIT = {"metricId": "size", "goal": "MINIMIZE", "safetyConfig": {"safetyThreshold": 0.6}}
+
+
+def two_objectives(metrics=(ACCURACY, SECONDS, LIMIT)):
+    values = [
+        (0.5, 9.0, 0.5),
+        (0.9, 30.0, 0.6),
+        (0.8, 10.0, 0.1),
+        (0.7, 20.0, 0.1),
+        (0.95, 5.0, 0.71),
+    ]
+    trials = [
+        trial(n, final=(1, {"accuracy": a, "seconds": s, "size": size}), lr=0.01 * n, opt="<b>")
+        for n, (a, s, size) in enumerate(values, 1)
+    ]
+    return vertex(trials, metrics=list(metrics))
+
+
+def test_a_front_is_connected_and_trials_beyond_a_limit_are_crossed():
+    _, plots = drawn(two_objectives())
+    lines = traces(plots)
+    front = lines["in the front"]
+    assert front["customdata"] == [1, 3, 2]
+    assert (front["mode"], front["line"]["shape"]) == ("lines+markers", "vh")
+    assert lines["other trials"]["customdata"] == [4]
+    assert lines["beyond a limit"]["customdata"] == [5]
+    assert "x-thin" in lines["beyond a limit"]["marker"]["symbol"]
+    assert front["text"][2].startswith(
+        "trial 2<br>accuracy 0.9<br>seconds 30<br>size 0.6<br>lr=0.02"
+    )
+    assert "<b>" not in front["text"][2]
+    layout = figures(plots)["Pareto front"]["layout"]
+    assert layout["xaxis"]["title"]["text"] == "accuracy (larger is better →)"
+    assert layout["yaxis"]["title"]["text"] == "seconds (smaller is better ←)"
+
+
+def test_the_growth_of_a_front_is_its_hypervolume():
+    _, plots = drawn(two_objectives())
+    growth = figures(plots)["Growth of the front"]["data"][0]
+    assert growth["x"] == [1, 2, 3, 5]
+    # the rectangle: accuracy from 0.5 to 0.9, seconds from 30 to 9
+    assert growth["y"] == pytest.approx([0.0, 0.0, 0.75 * 20 / 21, 0.75 * 20 / 21])
+    assert "3 trials" in next(plot.about for plot in plots if plot.title == "Growth of the front")
+
+
+def test_the_page_says_which_limit_a_trial_breaks_and_names_the_front():
+    report = read(two_objectives())
+    cells = report.texts_of("td")
+    assert "size at most 0.6: 4 of 5 ended trials are safe (80%)" in cells
+    assert "size 0.71 > 0.6" in cells
+    assert "Pareto front: 3 trials" in report.texts_of("h2")
+    assert ("tr", {"id": "trial5"}) in report.tags
+    (*_, last) = csv.DictReader(io.StringIO(trials_csv(read_view(two_objectives()))))
+    assert (last["best"], last["broken_limits"], last["enqueued"]) == (
+        "false", "size 0.71 > 0.6", "false",
+    )  # fmt: skip
+
+
+def test_three_objectives_are_drawn_in_pairs():
+    third = {key: value for key, value in LIMIT.items() if key != "safetyConfig"}
+    _, plots = drawn(two_objectives((ACCURACY, SECONDS, third)))
+    figure = figures(plots)["Pareto front"]
+    assert {"xaxis", "xaxis2", "xaxis3"} <= figure["layout"].keys()
+    assert all(trace["mode"] == "markers" for trace in figure["data"])
+    assert sum(trace["showlegend"] for trace in figure["data"]) <= 3
+    growth = next(plot for plot in plots if plot.title == "Growth of the front")
+    assert growth.about.startswith("The number of trials in the front.")
+
+
+def test_five_objectives_are_parallel_coordinates():
+    metrics = [{"metricId": f"m{n}"} for n in range(5)]
+    trials = [trial(k, final=(1, {f"m{n}": float(k) for n in range(5)}), lr=0.1) for k in (1, 2)]
+    _, plots = drawn(vertex(trials, metrics=metrics))
+    lines = figures(plots)["Pareto front"]["data"][0]
+    assert lines["type"] == "parcoords"
+    assert [dimension["values"] for dimension in lines["dimensions"]] == [[1.0, 2.0]] * 5
+    assert lines["line"]["color"] == [0, 2]
+
+
+def test_objectives_without_a_result_have_a_sentence():
+    _, plots = drawn(vertex([trial(1, "ACTIVE", lr=0.1)], metrics=[ACCURACY, SECONDS]))
+    assert (plots[0].title, plots[0].figure) == ("Pareto front", None)
+
+
+NATIVE = {
+    "trials": [
+        {"number": 1, "state": "SUCCEEDED", "origin": "FIRST_POINT", "metrics": {}},
+        {
+            "number": 2, "state": "SUCCEEDED", "stoppedEarly": True, "metrics": {},
+            "earlyStop": {"rule": "asha", "rung": 2},
+        },
+    ]
+}  # fmt: skip
+
+
+def test_rungs_and_enqueued_points_are_those_of_the_native_api():
+    measured = [(step, {"accuracy": step / 10}) for step in (1, 3, 9)]
+    document = vertex([trial(n, measured=measured, lr=0.01 * n) for n in (1, 2)])
+    view = add_native_trials(read_view(document), NATIVE)
+    view = add_native_study(view, {"rungs": [{"at": 3}, {"at": 9}], "knownResults": 4})
+    drawing = list(plots(view))
+    curves = figures(drawing)["Intermediate values"]["layout"]
+    assert [shape["x0"] for shape in curves["shapes"]] == [3, 9]
+    assert [note["text"] for note in curves["annotations"]] == ["rung 1", "rung 2"]
+    cells = Read(page(view, drawing, "", NOW)).texts_of("td")
+    assert "4 known results, 1 enqueued trials" in cells
+    assert {"enqueued", "stopped early at rung 2"} <= set(cells)
+
+
+def test_rungs_of_seconds_are_not_drawn_over_steps():
+    view = add_native_study(read_view(vertex()), {"rungs": [{"at": 3}], "rungsByTime": True})
+    assert view.rungs == ()
+
+
+@pytest.mark.parametrize("broken", [{"rungs": [{}]}, {"knownResults": "x"}, {"rungs": 3}])
+def test_a_description_that_cannot_be_read_is_a_sentence(broken):
+    with pytest.raises(UsageFault, match="description of the study"):
+        add_native_study(read_view(vertex()), broken)
 
 
 def test_a_limit_is_drawn_and_told():

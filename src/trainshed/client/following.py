@@ -207,6 +207,19 @@ class NativeTrials:
         return {**response, "trials": trials}
 
 
+def native_study(server: "Server", name: str, project: str) -> Json:
+    """Return the native API's description of a tuning job; empty if the server has no such path.
+
+    Raises ServerRefusal and Unreachable.
+    """
+    try:
+        return server.call("GET", f"{native_path(name, project)}/study")
+    except ServerRefusal as refusal:
+        if refusal.http_status not in _MISSING_PATH:
+            raise
+        return {}
+
+
 def native_trials(server: "Server", name: str, project: str) -> NativeTrials:
     """Return the trials of a tuning job by its id or its full name."""
     return NativeTrials(server, f"{native_path(name, project)}/trials")

@@ -7,13 +7,13 @@ finite number is left out.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
 from trainshed.model.faults import UsageFault
 from trainshed.model.study import Goal, Metric, StudySpec, parameters_of
-from trainshed.model.trials import TrialRecord, TrialState, format_short, text_of
+from trainshed.model.trials import TrialOrigin, TrialRecord, TrialState, format_short, text_of
 from trainshed.tuning.limits import broken_limits
 from trainshed.tuning.ranking import best, final_value, is_safe, objectives, pareto
 from trainshed.wire.aiplatform_v1 import trials as vertex
@@ -46,6 +46,14 @@ class StudyView:
     create_time: datetime | None
     start_time: datetime | None
     end_time: datetime | None
+    enqueued: frozenset[int] = frozenset()
+    """The numbers of the trials whose points the caller wanted to be tried first."""
+    stop_rungs: Mapping[int, int] = field(default_factory=dict)
+    """By trial the number of the rung, from 1, at which successive halving stopped it."""
+    rungs: tuple[float, ...] = ()
+    """The steps of the rungs of successive halving."""
+    known_result_count: int = 0
+    """The number of results from elsewhere that the search uses."""
 
     @property
     def objectives(self) -> tuple[Metric, ...]:
@@ -99,9 +107,26 @@ def add_native_trials(view: StudyView, native: Json) -> StudyView:
     try:
         by_number = {int(trial["number"]): trial for trial in native.get("trials", ())}
         trials = tuple(completed(trial, by_number.get(trial.number, {})) for trial in view.trials)
+        stops = {number: trial.get("earlyStop") or {} for number, trial in by_number.items()}
+        stop_rungs = {number: int(s["rung"]) for number, s in stops.items() if s.get("rung")}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageFault(f"cannot read the server's list of trials: {error!r}") from error
-    return replace(view, trials=trials)
+    first = TrialOrigin.FIRST_POINT.value
+    enqueued = frozenset(n for n, trial in by_number.items() if trial.get("origin") == first)
+    return replace(view, trials=trials, enqueued=enqueued, stop_rungs=stop_rungs)
+
+
+def add_native_study(view: StudyView, native: Json) -> StudyView:
+    """Add the native API's description of the study.  Raises UsageFault for a malformed one."""
+    try:
+        rungs = () if native.get("rungsByTime") else native.get("rungs") or ()
+        return replace(
+            view,
+            rungs=tuple(float(rung["at"]) for rung in rungs),
+            known_result_count=int(native.get("knownResults", 0)),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UsageFault(f"cannot read the server's description of the study: {error!r}") from error
 
 
 def _read_search(document: Json) -> Json:
@@ -148,10 +173,23 @@ def describe_measurement(trial: TrialRecord) -> str:
     return f"{values} at step {last.step}" if last.step else values
 
 
-def describe_remarks(study: StudySpec, trial: TrialRecord) -> list[str]:
-    """Return why a trial has no result, or which limits its result breaks."""
-    reasons = [limit.reason for limit in broken_limits(study, trial)]
-    return [trial.infeasible_reason, *reasons] if trial.infeasible_reason else reasons
+def describe_remarks(view: StudyView, trial: TrialRecord) -> list[str]:
+    """Return where a trial's point came from, how it ended, and which limits it breaks."""
+    texts = (
+        "enqueued" if trial.number in view.enqueued else "",
+        describe_early_stop(view, trial),
+        trial.infeasible_reason or "",
+        *(limit.reason for limit in broken_limits(view.study, trial)),
+    )
+    return [text for text in texts if text]
+
+
+def describe_early_stop(view: StudyView, trial: TrialRecord) -> str:
+    """Describe an early stop, as in ``stopped early at rung 2``; empty without one."""
+    if not trial.stopped_early:
+        return ""
+    rung = view.stop_rungs.get(trial.number)
+    return f"stopped early at rung {rung}" if rung else "stopped early"
 
 
 def format_parameters(trial: TrialRecord) -> str:

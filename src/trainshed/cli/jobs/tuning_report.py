@@ -8,7 +8,7 @@ from trainshed.cli.connecting import context_of
 from trainshed.cli.jobs.job_names import report_other_project, resource_name
 from trainshed.cli.terminal import note, print_result
 from trainshed.client.collections import FINAL_STATES, collection_of
-from trainshed.client.following import native_trials
+from trainshed.client.following import native_study, native_trials
 
 
 def parser(prog: str) -> flags.Parser:
@@ -38,7 +38,7 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """Write the report on the present state of a tuning job."""
     from trainshed.workbench.study_report.files import files_of, write
-    from trainshed.workbench.study_view import add_native_trials, read_view
+    from trainshed.workbench.study_view import add_native_study, add_native_trials, read_view
 
     args = request.args
     context = context_of(args)
@@ -50,6 +50,7 @@ def run(request: flags.Request) -> int:
             "GET", collection.path(name, context.project, context.region)
         )
     view = add_native_trials(read_view(document), trials.read())
+    view = add_native_study(view, native_study(context.server, name, context.project))
     files = files_of(args.out, view)
     write(view, files, datetime.now().astimezone())
     document = {

@@ -30,7 +30,6 @@ from trainshed.cli.terminal import (
 from trainshed.client.collections import FINAL_STATES, state_of
 from trainshed.client.faults import Json
 from trainshed.client.following import FollowedJob, NativeTrials, native_trials
-from trainshed.model.study import StudySpec
 from trainshed.model.trials import TrialRecord, TrialState, format_short
 from trainshed.tuning.fronts import describe_front
 from trainshed.tuning.limits import broken_limits, describe_safety
@@ -39,6 +38,7 @@ from trainshed.workbench.study_view import (
     StudyView,
     add_native_trials,
     describe_counts,
+    describe_early_stop,
     describe_measurement,
     describe_remarks,
     format_parameters,
@@ -241,19 +241,19 @@ def trial_table(view: StudyView, trials: Sequence[TrialRecord], leaders: set[int
     """Yield a header, a rule and a line for each trial; ``*`` marks the leaders."""
     names = [in_one_line(metric.metric_id).upper() for metric in view.study.metrics]
     heads = ("", "TRIAL", "STATE", "STEP", *names, "PARAMETERS")
-    rows = (list(_row(view.study, trial, leaders)) for trial in trials)
+    rows = (list(_row(view, trial, leaders)) for trial in trials)
     yield from table(heads, rows).splitlines()
 
 
-def _row(study: StudySpec, trial: TrialRecord, leaders: set[int]) -> Iterator[object]:
+def _row(view: StudyView, trial: TrialRecord, leaders: set[int]) -> Iterator[object]:
     last = latest(trial)
     yield "*" if trial.number in leaders else ""
     yield trial.number
     yield trial.state.value
     yield last.step if last else None
-    for metric in study.metrics:
+    for metric in view.study.metrics:
         yield _format_metric(last.value(metric.metric_id) if last else None)
-    remarks = describe_remarks(study, trial)
+    remarks = describe_remarks(view, trial)
     yield in_one_line("; ".join((format_parameters(trial), *remarks)))
 
 
@@ -317,17 +317,18 @@ def _list_changes(previous: StudyView | None, current: StudyView) -> Iterator[st
             lead = _describe_lead(current) if trial.number in new_leaders else ""
             yield in_one_line(
                 f"trial {trial.number}: {trial.state.value}"
-                f"{_describe_outcome(current.study, trial)}{lead}"
+                f"{_describe_outcome(current, trial)}{lead}"
             )
 
 
-def _describe_outcome(study: StudySpec, trial: TrialRecord) -> str:
+def _describe_outcome(view: StudyView, trial: TrialRecord) -> str:
     if not trial.state.is_final:
-        return f": {format_parameters(trial)}" if trial.values else ""
-    early = ", stopped early" if trial.stopped_early else ""
+        enqueued = ", enqueued" if trial.number in view.enqueued else ""
+        return f"{enqueued}: {format_parameters(trial)}" if trial.values else enqueued
+    early = f", {describe_early_stop(view, trial)}" if trial.stopped_early else ""
     if trial.state is TrialState.INFEASIBLE:
         return f"{early}: {trial.infeasible_reason}" if trial.infeasible_reason else early
-    limits = "".join(f"; {limit.reason}" for limit in broken_limits(study, trial))
+    limits = "".join(f"; {limit.reason}" for limit in broken_limits(view.study, trial))
     return f"{early}: {describe_measurement(trial)}{limits}"
 
 

@@ -7,7 +7,6 @@ drawing it never fails: instead of a plot, a sentence says what the plot needs.
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import plotly.graph_objects as go  # type: ignore[import-untyped]  # it has no stubs
@@ -19,6 +18,8 @@ from optuna.trial import TrialState as OptunaState
 from trainshed.model.study import Metric
 from trainshed.tuning.importances import IMPORTANCE_TRIALS_MIN
 from trainshed.tuning.optuna_studies import Axes, axes_of, optuna_study, shown
+from trainshed.workbench.study_report.fronts import front_plots
+from trainshed.workbench.study_report.plot import MARGIN_PX, Plot, lay_out
 from trainshed.workbench.study_view import StudyView
 
 ROW_PX: Final = 300
@@ -71,24 +72,10 @@ def _ticks(axes: Axes, label: str) -> dict[str, Any]:
     return {"tickmode": "array", "tickvals": list(values), "ticktext": texts}
 
 
-#: The most objectives that one plot can show.
-_FRONT_MAX: Final = 3
 #: The most diagrams of parallel coordinates, without the one for the parameters of all trials.
 _BRANCHES_MAX: Final = 4
 #: The most learning curves of one plot: a browser draws more of them slowly.
 _CURVES_MAX: Final = 100
-
-_HEIGHT_PX: Final = 460
-_MARGIN_PX: Final = 40
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
-    """One plot as plotly's JSON; without JSON, ``about`` gives the reason."""
-
-    title: str
-    about: str
-    figure: str | None = None
 
 
 def plots(view: StudyView) -> Iterator[Plot]:
@@ -96,23 +83,20 @@ def plots(view: StudyView) -> Iterator[Plot]:
     axes, objectives = axes_of(view.study, view.trials), view.objectives
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Optuna's remarks on small studies; we make our own
-        if len(objectives) > 1:
-            yield _front(view, axes)
+        yield from front_plots(view)
         for metric in objectives:
             yield from _metric_plots(
                 optuna_study(view.study, view.trials, axes, [metric], view.title),
                 axes,
                 metric,
-                objectives,
+                view,
             )
 
 
-def _metric_plots(
-    study: Study, axes: Axes, metric: Metric, objectives: Sequence[Metric]
-) -> Iterator[Plot]:
+def _metric_plots(study: Study, axes: Axes, metric: Metric, view: StudyView) -> Iterator[Plot]:
     """Draw the plots of one objective; with several objectives each title has its name."""
     name = shown(metric.metric_id)
-    suffix = f" of {metric.metric_id}" if len(objectives) > 1 else ""
+    suffix = f" of {metric.metric_id}" if len(view.objectives) > 1 else ""
     goal = f"{metric.metric_id} is to become {'larger' if _is_up(study) else 'smaller'}"
     done = _done(study)
     if not done:
@@ -126,26 +110,13 @@ def _metric_plots(
         if any(trial.params for trial in done):
             yield _slices(study, axes, name, suffix)
     if any(trial.intermediate_values for trial in _all(study)):
-        yield _curves(study, name, suffix)
+        yield _curves(study, name, suffix, view.rungs)
 
 
 def _history(study: Study, name: str, goal: str) -> Plot:
     figure = visualization.plot_optimization_history(study, target_name=name)
     about = f"The final value of each trial, and the best so far; {goal}."
-    return _plot("Optimisation history", about, figure)
-
-
-def _front(view: StudyView, axes: Axes) -> Plot:
-    title, metrics = "Pareto front", view.objectives
-    study = optuna_study(view.study, view.trials, axes, metrics, view.title)
-    if len(metrics) > _FRONT_MAX:
-        return Plot(title=title, about=f"{len(metrics)} objectives are too many for one plot.")
-    if not _done(study):
-        return Plot(title=title, about="No trial has finished with all values yet.")
-    names = [shown(metric.metric_id) for metric in metrics]
-    figure = visualization.plot_pareto_front(study, target_names=names)
-    about = "The trials that no other one beats in one objective without being worse in another."
-    return _plot(title, about, figure)
+    return lay_out("Optimisation history", about, figure)
 
 
 def _parallels(study: Study, name: str, suffix: str, done: Sequence[FrozenTrial]) -> Iterator[Plot]:
@@ -171,7 +142,7 @@ def _parallels(study: Study, name: str, suffix: str, done: Sequence[FrozenTrial]
 
 def _parallel(study: Study, name: str, labels: frozenset[str], title: str, about: str) -> Plot:
     figure = visualization.plot_parallel_coordinate(study, sorted(labels), target_name=name)
-    return _plot(title, f"{about} Point at a line to see its values.", figure)
+    return lay_out(title, f"{about} Point at a line to see its values.", figure)
 
 
 def _importances(study: Study, name: str, suffix: str, done: int) -> Plot:
@@ -188,18 +159,21 @@ def _importances(study: Study, name: str, suffix: str, done: int) -> Plot:
         "How much a parameter decides whether a trial is among the best tenth (PED-ANOVA), of "
         f"{done} finished trials; below 50 it is a rough guess."
     )
-    return _plot(title, about, figure)
+    return lay_out(title, about, figure)
 
 
 def _slices(study: Study, axes: Axes, name: str, suffix: str) -> Plot:
     figure = slices(study, axes, name)
-    height = figure.layout.height + 3 * _MARGIN_PX
+    height = figure.layout.height + 3 * MARGIN_PX
     about = "The value over each parameter; newer trials are darker."
-    return _plot(f"Slices{suffix}", about, figure, height)
+    return lay_out(f"Slices{suffix}", about, figure, height)
 
 
-def _curves(study: Study, name: str, suffix: str) -> Plot:
-    """Draw the learning curves of the newest trials; plotly is slow with many of them."""
+def _curves(study: Study, name: str, suffix: str, rungs: Sequence[float]) -> Plot:
+    """Draw the learning curves of the newest trials; plotly is slow with many of them.
+
+    ``rungs`` are the steps of successive halving.
+    """
     trials = [trial for trial in _all(study) if trial.intermediate_values]
     about = "The values that trials reported while they ran."
     if len(trials) > _CURVES_MAX:
@@ -207,7 +181,11 @@ def _curves(study: Study, name: str, suffix: str) -> Plot:
         study = _select_trials(study, trials[-_CURVES_MAX:])
     figure = visualization.plot_intermediate_values(study)
     figure.update_layout(yaxis_title=name)
-    return _plot(f"Intermediate values{suffix}", about, figure)
+    for number, step in enumerate(rungs, 1):
+        figure.add_vline(x=step, line_dash="dash", annotation_text=f"rung {number}")
+    if rungs:
+        about += " Dashed lines are the rungs of successive halving."
+    return lay_out(f"Intermediate values{suffix}", about, figure)
 
 
 def _select_trials(study: Study, trials: Sequence[FrozenTrial]) -> Study:
@@ -216,15 +194,6 @@ def _select_trials(study: Study, trials: Sequence[FrozenTrial]) -> Study:
     for number in range(max(by_number) + 1):
         subset.add_trial(by_number.get(number, create_trial(state=OptunaState.WAITING)))
     return subset
-
-
-def _plot(title: str, about: str, figure: go.Figure, height: int = _HEIGHT_PX) -> Plot:
-    """Lay a figure out for the page, without its title: the page itself shows the title."""
-    margin = {"l": 2 * _MARGIN_PX, "r": _MARGIN_PX, "t": _MARGIN_PX, "b": 2 * _MARGIN_PX}
-    figure.update_layout(
-        title=None, template="plotly_white", height=height, margin=margin, autosize=True
-    )
-    return Plot(title=title, about=about, figure=figure.to_json())
 
 
 def _done(study: Study) -> list[FrozenTrial]:

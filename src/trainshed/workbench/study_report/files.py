@@ -11,6 +11,7 @@ from typing import Final
 from trainshed.model.csv_text import csv_text
 from trainshed.model.faults import UsageFault
 from trainshed.model.trials import TrialRecord, Value, text_of
+from trainshed.tuning.limits import broken_limits
 from trainshed.wire.times import rfc3339
 from trainshed.workbench.study_view import StudyView, list_parameter_names
 
@@ -79,8 +80,13 @@ def trials_csv(view: StudyView) -> str:
         *(f"parameters.{name}" for name in parameters),
         *(f"metrics.{name}" for name in metrics),
         *("step", "start_time", "end_time", "infeasible_reason"),
+        *("best", "broken_limits", "enqueued"),
     )
-    rows = (_row(trial, parameters, metrics) for trial in view.trials)
+    leaders = {trial.number for trial in view.leaders}
+    rows = (
+        (*_row(trial, parameters, metrics), *_judgement(view, trial, leaders))
+        for trial in view.trials
+    )
     return csv_text([heading, *rows], "\r\n")
 
 
@@ -90,13 +96,23 @@ def _row(
     values = dict(trial.values)
     yield trial.number
     yield trial.state.value
-    yield "true" if trial.stopped_early else "false"
+    yield _word(trial.stopped_early)
     yield from (_exact(values.get(name)) for name in parameters)
     yield from (_exact(trial.final.value(name) if trial.final else None) for name in metrics)
     yield trial.final.step if trial.final else None
     yield rfc3339(trial.start_time)
     yield rfc3339(trial.end_time)
     yield trial.infeasible_reason
+
+
+def _judgement(view: StudyView, trial: TrialRecord, leaders: set[int]) -> Iterator[str]:
+    yield _word(trial.number in leaders)
+    yield ", ".join(limit.reason for limit in broken_limits(view.study, trial))
+    yield _word(trial.number in view.enqueued)
+
+
+def _word(flag: bool) -> str:  # noqa: FBT001 - the value itself
+    return "true" if flag else "false"
 
 
 def _exact(value: Value | None) -> str | None:

@@ -9,10 +9,9 @@ from datetime import datetime, timedelta
 from html import escape
 from typing import Final
 
-from trainshed.model.study import StudySpec
 from trainshed.model.trials import TrialRecord, format_short
 from trainshed.tuning.limits import describe_safety
-from trainshed.workbench.study_report.figures import Plot
+from trainshed.workbench.study_report.plot import Plot
 from trainshed.workbench.study_view import (
     StudyView,
     describe_counts,
@@ -38,11 +37,18 @@ th, td { padding: .2rem .7rem .2rem 0; vertical-align: top; }
 .trials { font-size: 13px; } .trials td { white-space: nowrap; border-top: 1px solid #e6e9ed; }
 .trials th { position: sticky; top: 0; background: #fff; cursor: pointer; }
 .n { text-align: right; font-variant-numeric: tabular-nums; } .best { background: #e7f6ec; }
-.failed { color: #a40e26; }
+.failed { color: #a40e26; } .pointed { outline: 2px solid #1a5fa8; }
 """
 
 #: Draws each plot separately: if the browser cannot draw one, it still draws the others.
 SCRIPT: Final = """
+const showRow = (number) => {
+  const row = document.getElementById("trial" + number);
+  if (!row) return;
+  document.querySelector("tr.pointed")?.classList.remove("pointed");
+  row.classList.add("pointed");
+  row.scrollIntoView({ block: "center" });
+};
 for (const found of document.querySelectorAll("script[data-plot]")) {
   const place = document.getElementById(found.dataset.plot);
   const fail = (error) => { place.textContent = "This plot cannot be drawn here: " + error;
@@ -50,6 +56,7 @@ for (const found of document.querySelectorAll("script[data-plot]")) {
   try {
     const figure = JSON.parse(found.textContent);
     Plotly.newPlot(place, figure.data, figure.layout, { responsive: true, displaylogo: false })
+      .then(() => place.on("plotly_click", (event) => showRow(event.points[0].customdata)))
       .catch(fail);
   } catch (error) { fail(error); }
 }
@@ -109,6 +116,7 @@ def _head(view: StudyView, now: datetime) -> Iterator[str]:
         ("Trials", describe_counts(view)),
         ("Objective", goals),
         ("Limit", describe_safety(view.study, view.trials)),
+        ("Start", _start(view)),
         ("Algorithm", view.algorithm),
         ("Time", _time(view, now)),
         ("As of", f"{now:%Y-%m-%d %H:%M:%S %Z}"),
@@ -117,6 +125,14 @@ def _head(view: StudyView, now: datetime) -> Iterator[str]:
     yield "<table class=head>"
     yield from (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in rows if text)
     yield "</table>"
+
+
+def _start(view: StudyView) -> str:
+    parts = (
+        (view.known_result_count, "known results"),
+        (len(view.enqueued), "enqueued trials"),
+    )
+    return ", ".join(f"{count} {words}" for count, words in parts if count)
 
 
 def _time(view: StudyView, now: datetime) -> str:
@@ -130,7 +146,8 @@ def _time(view: StudyView, now: datetime) -> str:
 def _leaders(view: StudyView) -> Iterator[str]:
     leaders = view.leaders
     several = len(view.objectives) > 1
-    yield f"<h2>{'Pareto front' if several else 'Best trial'}</h2>"
+    heading = f"Pareto front: {len(leaders)} trials" if several else "Best trial"
+    yield f"<h2>{heading}</h2>"
     if not leaders:
         yield "<p>No trial has succeeded yet.</p>"
     for trial in leaders[:_LEADERS_MAX]:
@@ -162,22 +179,21 @@ def _table(view: StudyView) -> Iterator[str]:
     yield "</tr></thead><tbody>"
     for trial in view.trials:
         kind = " class=best" if trial.number in leaders else ""
-        cells = "".join(_cells(view.study, trial, parameters))
+        cells = "".join(_cells(view, trial, parameters))
         yield f'<tr id="trial{trial.number}"{kind}>{cells}</tr>'
     yield "</tbody></table></div>"
 
 
-def _cells(study: StudySpec, trial: TrialRecord, parameters: Sequence[str]) -> Iterator[str]:
+def _cells(view: StudyView, trial: TrialRecord, parameters: Sequence[str]) -> Iterator[str]:
     values = dict(trial.values)
     yield _cell(trial.number)
     yield _cell(trial.state.value)
-    for metric in study.metrics:
+    for metric in view.study.metrics:
         yield _cell(trial.final.value(metric.metric_id) if trial.final else None)
     yield _cell(trial.final.step if trial.final else None)
     yield from (_cell(values.get(name)) for name in parameters)
     yield _cell(_seconds(trial))
-    early = ["stopped early"] if trial.stopped_early else []
-    yield _cell("; ".join((*early, *describe_remarks(study, trial))) or None)
+    yield _cell("; ".join(describe_remarks(view, trial)) or None)
 
 
 def _cell(value: float | str | None) -> str:
