@@ -38,7 +38,7 @@ SEARCHES = pytest.mark.parametrize("algorithm", [Algorithm.DEFAULT, Algorithm.RA
 COST = Metric(metric_id="cost", goal=Goal.MINIMIZE)
 LIMIT = Metric(metric_id="cost", goal=Goal.MINIMIZE, safety=Safety(threshold=0.5))
 
-#: What leads to each of the samplers: one objective, several, and a limit.
+#: What leads to each of the searches: one objective, several, and a limit.
 METRICS = pytest.mark.parametrize("metrics", [(LOSS,), (LOSS, COST), (LOSS, LIMIT)])
 MIXED = (
     words(
@@ -52,6 +52,11 @@ MIXED = (
     discrete(0.1, 0.2, 0.7),
     double("x", -1.0, 1.0, scale=Scale.LINEAR),
 )
+
+
+def newest(*parameters, **fields):
+    """A study that begins now."""
+    return study(*parameters, search_rule=SEARCH_RULE, **fields)
 
 
 def finished(number, values, draw):
@@ -132,7 +137,7 @@ def test_a_batch_is_what_one_after_the_other_would_be(spec, seed, total, count):
 @ALGORITHMS
 @pytest.mark.parametrize("at_once", [pytest.param(4, marks=pytest.mark.full), 50])
 def test_many_at_once_are_all_different(metrics, algorithm, at_once):
-    spec = study(
+    spec = newest(
         words("a", "b", "c", conditions=(when(integer("m", 1.0, 5.0), "b", "c"),)),
         integer("n", 1.0, 200.0, scale=Scale.LOG),
         metrics=metrics,
@@ -145,7 +150,7 @@ def test_many_at_once_are_all_different(metrics, algorithm, at_once):
 @METRICS
 @SEARCHES
 def test_a_small_space_is_used_up_and_then_over(metrics, algorithm):
-    spec = study(words("a", "b"), integer("n"), metrics=metrics, algorithm=algorithm)
+    spec = newest(words("a", "b"), integer("n"), metrics=metrics, algorithm=algorithm)
     trials, exhausted = ran(spec, 5, 30, 3)
     assert exhausted
     assert len({trial.values for trial in trials}) == 8
@@ -157,7 +162,7 @@ def test_a_small_space_is_used_up_and_then_over(metrics, algorithm):
 @METRICS
 @SEARCHES
 def test_conditions_ranges_and_lists_together(metrics, algorithm):
-    spec = study(*MIXED, metrics=metrics, algorithm=algorithm)
+    spec = newest(*MIXED, metrics=metrics, algorithm=algorithm)
     trials, exhausted = ran(spec, 8, 40, 4)
     assert all(is_inside(trial.values, spec) for trial in trials)
     assert len({trial.values for trial in trials}) == 40
@@ -222,7 +227,7 @@ def test_a_resumed_study_goes_on_from_the_earlier_one(algorithm):
 @METRICS
 @SEARCHES
 def test_chance_of_others_is_neither_used_nor_changed(metrics, algorithm):
-    spec = study(*MIXED, metrics=metrics, algorithm=algorithm)
+    spec = newest(*MIXED, metrics=metrics, algorithm=algorithm)
     trials, _ = ran(spec, 8, 20, 4)
     random.seed(1)
     first, before = suggest(spec, trials, 2, 8), random.getstate()

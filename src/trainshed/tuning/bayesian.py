@@ -1,8 +1,8 @@
 """DEFAULT: each point is chosen from the results of earlier trials.
 
-The first trial has the study's defaults, or the middle.  With one objective the Gaussian process
-chooses the next points.  Studies with several objectives or with limits use Optuna's TPE, after a
-start that fills the space evenly.
+The first trial has the study's defaults, or the middle.  Then Gaussian processes choose the next
+points, one process for each metric.  Optuna's TPE searches the spaces that they cannot search, and
+studies of several metrics that began under rule 1, after a start that fills the space evenly.
 """
 
 import random
@@ -19,8 +19,11 @@ from trainshed.tuning.search_plan import SearchPlan, search_plan
 from trainshed.tuning.space import Dimension, Space
 
 if TYPE_CHECKING:
-    from trainshed.tuning.gaussian import Surrogate
+    from trainshed.tuning.metrics_search import MetricsSurrogate
     from trainshed.tuning.tpe import ParzenTrees
+
+#: From this rule on, a Gaussian process searches studies of several metrics.
+METRICS_RULE: Final = 2
 
 #: TPE needs this many finished trials, and this many with a result.
 START_MAX: Final = 10
@@ -61,21 +64,45 @@ class Bayesian:
             return self._space.walk(_middle)
         if not objectives(self._study):
             return random_point(self._space, random_of(self._seed, history.number, "no objective"))
-        safe_trial = _best_safe_trial(self._limits, history)
-        if safe_trial is not None:
-            draw = random_of(self._seed, history.number, "safe")
-            return point_near(self._space, safe_trial.values, SAFE_WIDTH, draw)
-        if len(self._study.metrics) == 1 and self._surrogate.is_able:
+        safe_trial = _best_safe_trial(self._limits, history, self._counted(history))
+        if self._has_process:
+            return self._by_process(history, safe_trial)
+        return self._by_trees(history) if safe_trial is None else self._near(safe_trial, history)
+
+    def _counted(self, history: History) -> int:
+        """Return of how many trials a share must be safe; under rule 2 the next one is counted."""
+        if self._study.search_rule < METRICS_RULE:
+            return len(history.finished)
+        return len(history.finished) + len(history.pending) + 1
+
+    @property
+    def _has_process(self) -> bool:
+        """Whether Gaussian processes search the study; the others are searched by TPE."""
+        is_searched = len(self._study.metrics) == 1 or self._study.search_rule >= METRICS_RULE
+        return is_searched and self._surrogate.is_able
+
+    def _by_process(self, history: History, safe_trial: TriedPoint | None) -> Values:
+        """Return the next point; ``safe_trial`` is the best one while too few trials are safe."""
+        if len(self._study.metrics) == 1:
             return self._surrogate.point(history)
+        if safe_trial is not None and len(history.finished) < self._plan.filling_count:
+            return self._near(safe_trial, history)
+        return self._surrogate.metrics_point(history, is_careful=safe_trial is not None)
+
+    def _by_trees(self, history: History) -> Values:
         if len(history.finished) < START_MAX or len(history.succeeded) < START_RESULTS:
             return self._surrogate.filling(history)
         return self._trees.point(history)
 
-    @cached_property
-    def _surrogate(self) -> "Surrogate":
-        from trainshed.tuning.gaussian import Surrogate  # noqa: PLC0415  # brings SciPy
+    def _near(self, safe_trial: TriedPoint, history: History) -> Values:
+        draw = random_of(self._seed, history.number, "safe")
+        return point_near(self._space, safe_trial.values, SAFE_WIDTH, draw)
 
-        return Surrogate(self._space, self._seed, self._study.noise, self._plan)
+    @cached_property
+    def _surrogate(self) -> "MetricsSurrogate":
+        from trainshed.tuning.metrics_search import MetricsSurrogate  # noqa: PLC0415  # brings SciPy
+
+        return MetricsSurrogate(self._space, self._seed, self._study.noise, self._plan)
 
     @cached_property
     def _trees(self) -> "ParzenTrees":
@@ -88,11 +115,11 @@ def _middle(dimension: Dimension) -> Value:
     return dimension.axis.value(0.5) if dimension.default is None else dimension.default
 
 
-def _best_safe_trial(limits: list[Safety], history: History) -> TriedPoint | None:
-    """Return the best safe trial; None if there is none, or if enough trials are safe."""
+def _best_safe_trial(limits: list[Safety], history: History, counted: int) -> TriedPoint | None:
+    """Return the best safe trial; None if there is none, or if enough of ``counted`` are safe."""
     safe = [point for point in history.succeeded if point.is_safe]
     fraction_min = max((limit.fraction_min for limit in limits), default=0.0)
-    if not safe or len(safe) >= fraction_min * len(history.finished):
+    if not safe or len(safe) >= fraction_min * counted:
         return None
     return min(safe, key=lambda point: point.losses or ())
 

@@ -15,7 +15,7 @@ class TriedPoint:
     """A point and its result.
 
     ``losses`` are its objectives, less is better; None: the trial was infeasible.  ``excesses`` has
-    the amount by which each limit is exceeded; above 0 it is broken.
+    the amount by which each limit is exceeded; above 0 it is broken, NaN is an unknown value.
     """
 
     chosen: Mapping[int, Value]
@@ -122,8 +122,8 @@ def _losses(goals: Sequence[Metric], trial: TrialRecord) -> tuple[float, ...] | 
 
 
 def _excess(metric: Metric, trial: TrialRecord) -> float:
-    """Return how far a limit is broken; an unknown value counts as slightly broken."""
+    """Return how far a limit is broken; NaN for an unknown value."""
     value = trial.final.value(metric.metric_id) if trial.final else None
     if metric.safety is None or value is None:
-        return 1.0
+        return math.nan
     return upward(metric.goal, metric.safety.threshold) - upward(metric.goal, value)

@@ -42,7 +42,7 @@ class ExpectedImprovement:
 def log_improvement(mean: Array, deviation: Array, best: float) -> Array:
     """Return the logarithm of the expected improvement below ``best``."""
     u = (best - mean) / deviation
-    return np.log(deviation) + _log_h(u)
+    return np.log(deviation) + log_unit_improvement(u)
 
 
 def log_improvement_slopes(
@@ -50,15 +50,23 @@ def log_improvement_slopes(
 ) -> tuple[Array, Array, Array]:
     """Return what ``log_improvement`` returns, and its derivatives by mean and deviation."""
     u = (best - mean) / deviation
-    log_h = _log_h(u)
+    log_h = log_unit_improvement(u)
     # d EI / d mean = -Phi(u), d EI / d deviation = phi(u)
     by_mean = -np.exp(log_ndtr(u) - log_h) / deviation
     by_deviation = np.exp(-0.5 * u * u - _LOG_ROOT_2PI - log_h) / deviation
     return np.log(deviation) + log_h, by_mean, by_deviation
 
 
-def _log_h(u: Array) -> Array:
-    """Return log(phi(u) + u Phi(u)), with the normal density phi and distribution Phi."""
+def log_density(u: Array) -> Array:
+    """Return the logarithm of the normal density."""
+    return -0.5 * u * u - _LOG_ROOT_2PI
+
+
+def log_unit_improvement(u: Array) -> Array:
+    """Return log(phi(u) + u Phi(u)), with the normal density phi and distribution Phi.
+
+    It is the expected improvement of a belief with deviation 1, whose mean is ``u`` below the best.
+    """
     near = np.maximum(u, _TAIL)
     plain = np.log(np.exp(-0.5 * near * near - _LOG_ROOT_2PI) + near * np.exp(log_ndtr(near)))
     far = np.minimum(u, _TAIL)

@@ -5,6 +5,7 @@ conditions of parameters, so parameters that exist together are drawn together; 
 infer the conditions from the trials.
 """
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -121,15 +122,22 @@ class ParzenTrees:
             intermediate_values={},
         )
         if tried.losses:
-            for name, (excess, scale) in enumerate(zip(tried.excesses, scales, strict=True)):
+            for name, (excess, scale) in enumerate(
+                zip(_known(tried.excesses), scales, strict=True)
+            ):
                 record.set_constraint(str(name), excess / scale)
         self._storage.create_new_trial(self._study_id, record)
 
 
 def _scales(finished: Sequence[TriedPoint]) -> tuple[float, ...]:
     """Return the largest excess of each limit, which makes their units comparable."""
-    columns = zip(*(tried.excesses for tried in finished), strict=True)
+    columns = zip(*(_known(tried.excesses) for tried in finished), strict=True)
     return tuple(max(map(abs, column)) or 1.0 for column in columns)
+
+
+def _known(excesses: Sequence[float]) -> tuple[float, ...]:
+    """Return the excesses; a limit of an unknown value counts as slightly broken."""
+    return tuple(1.0 if math.isnan(excess) else excess for excess in excesses)
 
 
 def _groups(space: Space) -> Sequence[Sequence[Dimension]]:
