@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.model.faults import UsageFault
-from trainshed.model.study import Goal
+from trainshed.model.study import AshaRule, Goal
 from trainshed.model.trials import TrialState
 from trainshed.workbench.study_view import (
     add_native_trials,
@@ -58,6 +58,14 @@ def test_an_ml_v1_job_is_read_and_its_texts_are_values():
     assert view.objectives[0].goal is Goal.MINIMIZE
     assert [t.number for t in view.leaders] == [2]
     assert [t.number for t in rank_trials(view)] == [2, 1]
+
+
+@pytest.mark.parametrize("job", [vertex([]), ml([])])
+def test_the_label_of_a_job_is_its_rule_of_early_stopping(job):
+    labels = {**job.get("labels", {}), "trainshed-early-stopping": "asha-4"}
+    assert read_view({**job, "labels": labels}).study.stopping == AshaRule(reduction=4)
+    later = {**labels, "trainshed-early-stopping": "of-a-later-release"}
+    assert read_view({**job, "labels": later}).study.stopping == read_view(job).study.stopping
 
 
 def test_what_a_server_leaves_out_is_absent():
