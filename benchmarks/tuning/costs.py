@@ -2,15 +2,17 @@
 
 A suggestion is measured for growing numbers of trials of 20 dimensions: its goals are 20 ms at 100
 trials and 60 ms at 1,000.  A later suggestion is the mean of ten, each after one more trial, with
-the fits of the model among them.  The memory is the peak of a process that makes suggestions for
+the fits of the model among them.  Spaces of all kinds of parameters, two objectives and a limit are
+measured beside it, without a goal.  The memory is the peak of a process that makes suggestions for
 1,000 trials (``memory.py``); its goal is 20 MB above that of an earlier checkout.
 """
 
 import os
+import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,13 +22,26 @@ import numpy as np
 from benchmarks import harness
 from benchmarks.harness import Report, at_most
 from benchmarks.tuning.peers import Ours, Peer
-from benchmarks.tuning.spaces import double
-from trainshed.model.study import SEARCH_RULE, Goal, Metric, StudySpec
+from benchmarks.tuning.spaces import category, double, integer
+from trainshed.model.study import (
+    SEARCH_RULE,
+    Goal,
+    Metric,
+    ParameterSpec,
+    Safety,
+    Scale,
+    StudySpec,
+)
 from trainshed.model.trials import Measurement, TrialRecord, TrialState
 from trainshed.tuning import gaussian, suggest
+from trainshed.tuning.random_search import random_point
+from trainshed.tuning.space import space_of
 
 SIZES: Sequence[int] = (50, 100, 200, 500, 1000)
 _LATER_COUNT = 10
+
+#: The kind of study that has goals.
+DOUBLES: Final = "only DOUBLE"
 
 #: The most milliseconds of a later suggestion, by the number of trials.
 LATER_MAX_MS: Final[Mapping[int, float]] = {100: 20.0, 1000: 60.0}
@@ -41,36 +56,42 @@ _MEMORY: Final = Path(__file__).with_name("memory.py")
 class Growth:
     """The processor time of a suggestion: the first after a server's start, and later ones."""
 
+    kind: str
     trials: int
     first_ms: float
     next_ms: float
 
 
-def growth(dimensions: int = 20, sizes: Sequence[int] = SIZES) -> list[Growth]:
-    """Measure a suggestion after each number of trials in ``sizes``, for a quadratic function."""
-    warm = _trials(sizes[0], dimensions)
-    suggest.suggest(_study(dimensions), warm, 1, 0)  # load modules before measuring
-    return [_at(size, dimensions) for size in sizes]
+def growth(
+    dimensions: int = 20, sizes: Sequence[int] = SIZES, kinds: Collection[str] = (DOUBLES,)
+) -> list[Growth]:
+    """Measure suggestions after each number of trials in ``sizes``, of studies of some kinds."""
+    studies = {kind: _KINDS[kind](dimensions) for kind in kinds}
+    for study in studies.values():  # load modules before measuring
+        suggest.suggest(study, _trials(study, sizes[0]), 1, 0)
+    return [_at(kind, study, size) for kind, study in studies.items() for size in sizes]
 
 
 def measure(against: Path | None) -> Report:
     """Measure the time and the memory; ``against`` is an earlier checkout, or None."""
-    costs = growth()
+    others = [kind for kind in _KINDS if kind != DOUBLES]
+    costs = [*growth(), *growth(sizes=(100, 1000), kinds=others)]
     return Report(goals=[*goals(costs), *memory(against)], lines=[*lines(costs)])
 
 
 def goals(costs: Sequence[Growth]) -> Iterator[harness.Goal]:
     """Yield the later suggestions; the sizes with a limit are judged."""
     for cost in costs:
-        limit = LATER_MAX_MS.get(cost.trials)
-        yield at_most(f"a suggestion at {cost.trials:,} trials", cost.next_ms, limit, "ms")
+        limit = LATER_MAX_MS.get(cost.trials) if cost.kind == DOUBLES else None
+        name = f"a suggestion at {cost.trials:,} trials, {cost.kind}"
+        yield at_most(name, cost.next_ms, limit, "ms")
 
 
 def lines(costs: Sequence[Growth]) -> Iterator[str]:
     """Yield a line for each size."""
     for cost in costs:
         spent = f"{cost.first_ms:6.0f} ms after a start, {cost.next_ms:6.0f} ms later"
-        yield f"{cost.trials:6,} trials: {spent}"
+        yield f"{cost.trials:6,} trials, {cost.kind}: {spent}"
 
 
 def memory(against: Path | None) -> Iterator[harness.Goal]:
@@ -96,14 +117,12 @@ def _memory_mb(checkout: Path, metrics: tuple[int, int]) -> float:
     return float(subprocess.check_output(command, env=environment, text=True))
 
 
-def _at(size: int, dimensions: int) -> Growth:
-    study, trials = _study(dimensions), _trials(size, dimensions)
+def _at(kind: str, study: StudySpec, size: int) -> Growth:
+    trials = _trials(study, size + _LATER_COUNT)
     gaussian.forget()
-    first = _suggest_ms(study, trials)
-    later = [
-        _suggest_ms(study, _trials(size + more, dimensions)) for more in range(1, _LATER_COUNT + 1)
-    ]
-    return Growth(trials=size, first_ms=first, next_ms=float(np.mean(later)))
+    first = _suggest_ms(study, trials[:size])
+    later = [_suggest_ms(study, trials[: size + more + 1]) for more in range(_LATER_COUNT)]
+    return Growth(kind=kind, trials=size, first_ms=first, next_ms=float(np.mean(later)))
 
 
 def _suggest_ms(study: StudySpec, trials: Sequence[TrialRecord]) -> float:
@@ -112,32 +131,64 @@ def _suggest_ms(study: StudySpec, trials: Sequence[TrialRecord]) -> float:
     return 1000 * (time.process_time() - began)
 
 
-def _study(dimensions: int) -> StudySpec:
+def _study(parameters: Iterable[ParameterSpec], *others: Metric) -> StudySpec:
     return StudySpec(
-        metrics=(Metric(metric_id="loss", goal=Goal.MINIMIZE),),
-        parameters=tuple(double(f"x{i}", 0, 1) for i in range(dimensions)),
+        metrics=(Metric(metric_id="loss", goal=Goal.MINIMIZE), *others),
+        parameters=tuple(parameters),
         trial_count_max=2000,
         search_rule=SEARCH_RULE,
     )
 
 
-def _trials(count: int, dimensions: int) -> list[TrialRecord]:
-    rows = np.random.default_rng(0).random((count, dimensions))
-    return [
-        TrialRecord(
-            number=number,
-            state=TrialState.SUCCEEDED,
-            values=tuple((f"x{i}", float(x)) for i, x in enumerate(row)),
-            final=Measurement(metrics=(("loss", float(np.sum((row - 0.3) ** 2))),)),
+def _doubles(dimensions: int) -> Iterator[ParameterSpec]:
+    return (double(f"x{i}", 0, 1) for i in range(dimensions))
+
+
+def _all_kinds(dimensions: int) -> Iterator[ParameterSpec]:
+    for i in range(dimensions):
+        yield (
+            double(f"x{i}", 1e-5, 1.0, Scale.LOG),
+            integer(f"x{i}", 1, 1000),
+            category(f"x{i}", "a", "b", "c", "d"),
+            double(f"x{i}", 0.0, 1.0),
+        )[i % 4]
+
+
+def _other(safety: Safety | None = None) -> Metric:
+    return Metric(metric_id="size", goal=Goal.MINIMIZE, safety=safety)
+
+
+_KINDS: Final[Mapping[str, Callable[[int], StudySpec]]] = {
+    DOUBLES: lambda dimensions: _study(_doubles(dimensions)),
+    "all kinds of parameters": lambda dimensions: _study(_all_kinds(dimensions)),
+    "two objectives": lambda dimensions: _study(_doubles(dimensions), _other()),
+    "a limit": lambda dimensions: _study(_doubles(dimensions), _other(Safety(threshold=2.0))),
+}
+
+
+def _trials(study: StudySpec, count: int) -> list[TrialRecord]:
+    """Return trials at random points; their results are distances from two points."""
+    space, draw = space_of(study), random.Random(0)  # noqa: S311  # to be repeated
+    axes = {dimension.name: dimension.axis for dimension in space.dimensions}
+    trials = []
+    for number in range(1, count + 1):
+        values = random_point(space, draw)
+        positions = np.array([axes[name].position(value) for name, value in values])
+        final = Measurement(
+            metrics=(
+                ("loss", float(np.sum((positions - 0.3) ** 2))),
+                ("size", float(np.sum((positions - 0.6) ** 2))),
+            )
         )
-        for number, row in enumerate(rows, start=1)
-    ]
+        state = TrialState.SUCCEEDED
+        trials.append(TrialRecord(number=number, state=state, values=values, final=final))
+    return trials
 
 
 def crowd_s(trials: int = 1000, parallel: int = 50, dimensions: int = 3) -> float:
     """Return the seconds of all suggestions of a study with many trials at once."""
     began = time.perf_counter()
-    search: Peer = Ours(_study(dimensions), 0)
+    search: Peer = Ours(_study(_doubles(dimensions)), 0)
     running: list[tuple[int, float]] = []
     for _ in range(trials):
         number, chosen = search.ask()

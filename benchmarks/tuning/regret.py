@@ -89,7 +89,7 @@ def measure_dry(args: argparse.Namespace) -> Report:
     table = regrets_of(runs)
     growth = costs.growth(dimensions=4, sizes=DRY_SIZES)
     return Report(
-        goals=[*costs.goals(growth), _crowd(DRY_TRIALS)],
+        goals=[*costs.goals(growth), next(costs.memory(None)), _crowd(DRY_TRIALS)],
         left_out=dict.fromkeys(set(PEERS) - {RANDOM}, "not searched in the dry form"),
         lines=[*blocks(table, runs, by_problem=True)],
     )
