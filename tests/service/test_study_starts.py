@@ -81,8 +81,8 @@ def test_a_study_without_them_has_no_events_of_them(desk):
     assert desk.store.count_start(record.uid) == (0, 0)
 
 
-def ended_study(desk, **trials):
-    """A study of ml v1 with the trials of these numbers: a value, or None for no result."""
+def ml_study(job_id, **more):
+    """A study of ml v1 with the same parameters."""
     search = {
         "goal": "MAXIMIZE",
         "hyperparameterMetricTag": "acc",
@@ -92,7 +92,12 @@ def ended_study(desk, **trials):
         ],
     }
     package = {"packageUris": ["gs://stage/p.tar.gz"], "scaleTier": "BASIC"}
-    record = desk.ml(ml_job("older", hyperparameters=search, **package))
+    return {**ml_job(job_id, hyperparameters=search, **package), **more}
+
+
+def ended_study(desk, **trials):
+    """A study of ml v1 with the trials of these numbers: a value, or None for no result."""
+    record = desk.ml(ml_study("older"))
     values = (("lr", 0.25), ("opt", "sgd"))
     new = [
         NewTrial(
@@ -133,6 +138,8 @@ def test_the_label_names_a_study_as_gcloud_and_the_sdks_can(desk):
     )
     assert messages(desk, record, "KNOWN_RESULTS") == ["1 known result of study older is used."]
     assert len(desk.store.study_start(record.uid).results) == 1
+    of_ml = desk.ml(ml_study("newer", labels={LABEL: "older"}))
+    assert len(desk.store.study_start(of_ml.uid).results) == 1
     again = create(desk, study(labels={LABEL: "older"}), studies=("older",))[0]
     assert len(desk.store.study_start(again.uid).results) == 1, "it is the same study"
     text = json.dumps(study(labels={LABEL: str(record.job.job_id)}))

@@ -12,6 +12,7 @@ from trainshed.cli.jobs.study_starts import (
     list_start_lines,
     name_start_field,
     read_start_files,
+    render_report,
 )
 from trainshed.cli.terminal import out, out_json
 from trainshed.model.faults import UsageFault, Violation
@@ -186,7 +187,7 @@ def _as_json(result: ValidatedFile, *, quota: bool) -> dict[str, Any]:
     document["notes"] = list(judgement.notes) if judgement else []
     document["cluster"] = cluster_json(judgement.cluster) if judgement and judgement.valid else []
     if result.start:
-        document["studyStart"] = document_of(result.start)
+        document["studyStart"] = render_report(result.start)
     if judgement and (reduction := judgement.reduction):
         document["reduction"] = {"text": f"{reduction.sentence}.", **reduction.numbers}
     if quota:
@@ -196,13 +197,6 @@ def _as_json(result: ValidatedFile, *, quota: bool) -> dict[str, Any]:
     if result.is_no_job:
         print_error(result.fault)
     return document
-
-
-def document_of(report: "StudyStartReport") -> dict[str, Any]:
-    """Return a report as a server's answer has it."""
-    from trainshed.wire.native_v1 import document
-
-    return document(report)
 
 
 def _print(result: ValidatedFile, *, quota: bool) -> None:
@@ -218,7 +212,7 @@ def _print(result: ValidatedFile, *, quota: bool) -> None:
     out(_indent(cluster_table(result.judgement.cluster)))
     for note in result.judgement.notes:
         out(f"  note: {note}")
-    for line in list_start_lines(document_of(result.start)) if result.start else ():
+    for line in list_start_lines(render_report(result.start)) if result.start else ():
         out(f"  {line}")
     if reduction := result.judgement.reduction:
         out(f"  reduction: {reduction.sentence}")

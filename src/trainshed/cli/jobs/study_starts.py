@@ -4,6 +4,7 @@ import argparse
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,7 @@ from trainshed.model.faults import UsageFault
 
 if TYPE_CHECKING:
     from trainshed.model.study_start import PointRow, ResultRow, StartCall
+    from trainshed.service.jobs.study_answers import StudyStartReport
 
 #: The most results of a request; the server uses the last 1,000 that fit.
 RESULTS_MAX: Final = 10_000
@@ -121,6 +123,20 @@ def _name_field(words: Callable[[str], str], start: Json, field: str) -> str:
 def name_start_field(field: str, call: "StartCall") -> str:
     """Return the flag, and the point, of a field of what is given with a study."""
     return _name_field(str, {"points": [{"name": point.name} for point in call.points]}, field)
+
+
+def render_report(report: "StudyStartReport") -> Json:
+    """Return a report as a server's answer has it, without the server's packages."""
+    content: Json = _rename(asdict(report))
+    return content
+
+
+def _rename(value: Any) -> Any:
+    from trainshed.wire.native_v1 import json_name
+
+    if isinstance(value, dict):
+        return {json_name(key): _rename(one) for key, one in value.items() if one is not None}
+    return [_rename(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def list_start_lines(report: Json) -> Iterator[str]:
