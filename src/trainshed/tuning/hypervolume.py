@@ -49,12 +49,12 @@ class Edges:
 
 def front_of(losses: Array) -> NDArray[np.intp]:
     """Return the indexes of the rows that no other row dominates; of equal rows the first."""
-    if not len(losses):
-        return np.empty(0, dtype=np.intp)
-    _, first = np.unique(losses, axis=0, return_index=True)
-    rows = losses[first]
-    no_worse = (rows[:, None, :] <= rows[None, :, :]).all(axis=2)
-    return np.sort(first[no_worse.sum(axis=0) == 1])
+    front: list[int] = []
+    rest = np.lexsort(losses.T[::-1])
+    while len(rest):  # the first row of the rest comes before all that it dominates
+        front.append(int(rest[0]))
+        rest = rest[(losses[rest] < losses[rest[0]]).any(axis=1)]
+    return np.array(sorted(front), dtype=np.intp)
 
 
 def boxes_below(front: Array, reference: Array) -> Boxes:

@@ -274,7 +274,7 @@ def _few_objectives(losses: Array, rng: np.random.Generator) -> Array:
 def _merits(losses: Array, results: Results) -> Array:
     """Return a value for each trial, less is better: the safe ones first, by their losses.
 
-    The merit of a trial among several objectives is the number of safe trials that dominate it.
+    The merit among several objectives is the number of trials of the front that dominate a trial.
     """
     scaled = np.column_stack([standardize(column) for column in losses.T])
     safe = results.safe
@@ -284,7 +284,8 @@ def _merits(losses: Array, results: Results) -> Array:
 
 
 def _dominators(losses: Array, others: Array) -> Array:
-    """Return how many of the others dominate each row."""
-    no_worse = (others[None, :, :] <= losses[:, None, :]).all(axis=2)
-    better = (others[None, :, :] < losses[:, None, :]).any(axis=2)
+    """Return how many rows of the others' front dominate each row."""
+    front = others[front_of(others)]
+    no_worse = (front[None, :, :] <= losses[:, None, :]).all(axis=2)
+    better = (front[None, :, :] < losses[:, None, :]).any(axis=2)
     return np.asarray((no_worse & better).sum(axis=1), dtype=np.float64)
