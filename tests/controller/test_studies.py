@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -254,6 +255,23 @@ def test_a_study_goes_on_from_an_earlier_one(make_world):
     assert not {*world.values(first)} & {*world.values(second)}
     best = [max(v.trial.final.value("acc") for v in world.trials(uid)) for uid in (first, second)]
     assert best[1] >= best[0] - 0.02, "what was learnt was forgotten"
+
+
+def test_a_study_that_goes_on_has_the_known_results_of_the_earlier_one(make_world):
+    world = make_world()
+    lr = ParameterSpec(parameter_id="lr", kind=ParameterKind.DISCRETE, values=(0.1, 0.2, 0.3, 0.4))
+    result = KnownResult(values=(("lr", 0.2),), metrics=(("acc", 0.5),))
+    spec = study(parameters=(lr,), trial_count_max=1, trial_count_parallel=1)
+    start, ml = StudyStart(results=(result,)), {"dialect": Dialect.ML_V1}
+    first = world.tune(spec, **ml, job_id="one", study_start=start)
+    controller = world.controller()
+    run_to_end(world, controller, first)
+    more = replace(spec, trial_count_max=9, resume_previous_uid=first)
+    second = world.tune(more, **ml, job_id="two")
+    run_to_end(world, controller, second)
+    assert [view.trial.number for view in world.trials(second)] == [2, 3]
+    tried = [dict(point)["lr"] for uid in (first, second) for point in world.values(uid)]
+    assert sorted(tried) == [0.1, 0.3, 0.4]
 
 
 def test_nothing_is_concluded_while_reports_cannot_be_read(make_world, monkeypatch):

@@ -238,6 +238,14 @@ def test_names_of_no_file_are_studies_and_sources_add_up(folder):
     assert fault("none.csv") == "there is no file none.csv"
 
 
+def test_other_addresses_say_what_to_do_and_show_no_password():
+    assert "copy the file to this machine with gcloud storage cp" in fault("gs://bucket/r.csv")
+    assert "export the runs of an MLflow server as CSV" in fault("https://mlflow/api")
+    for name in ("https://ada:secret@mlflow/api", "odd+db://ada:secret@host/db#study"):
+        assert "secret" not in fault(name)
+        assert "ada" not in fault(name)
+
+
 def test_points_are_words_or_files(folder):
     write(folder, "p.csv", "lr,opt\n0.1,adam\n")
     write(folder, "report.csv", "trial,parameters.lr,metrics.acc\n1,0.2,0.5\n")

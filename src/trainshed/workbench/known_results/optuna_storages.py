@@ -1,5 +1,6 @@
 """Reads the trials of a study from an Optuna storage: a database, or a file of JournalStorage."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _SQLITE: Final = "sqlite:///"
 _SQLITE_HEAD: Final = b"SQLite format 3\0"
+_USER: Final = re.compile(r"(?<=://)[^/]*@")
 #: Each line of a journal is an object with this key.
 _JOURNAL_KEY: Final = b'"op_code"'
 _HEAD_BYTES: Final = 4096
@@ -28,6 +30,11 @@ def is_storage(path: Path) -> bool:
     return head.startswith(_SQLITE_HEAD) or (head.startswith(b"{") and _JOURNAL_KEY in head)
 
 
+def hide_user(address: str) -> str:
+    """Return an address without its user and password: events and messages show it."""
+    return _USER.sub("", address)
+
+
 def read_optuna(place: str) -> Iterator[ResultRow]:
     """Yield the trials of ``URL#STUDY`` or ``FILE#STUDY``, by number.
 
@@ -38,7 +45,9 @@ def read_optuna(place: str) -> Iterator[ResultRow]:
         import optuna  # noqa: PLC0415 - reads its own storages only
     except ImportError:
         hint = "pip install --find-links dist 'trainshed[server,report]', or pip install optuna"
-        message = f"reading {address} needs optuna on this machine; install it with: {hint}"
+        message = (
+            f"reading {hide_user(address)} needs optuna on this machine; install it with: {hint}"
+        )
         raise UsageFault(message) from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
@@ -47,12 +56,14 @@ def read_optuna(place: str) -> Iterator[ResultRow]:
         trials = study.get_trials(deepcopy=False)
     except KeyError:
         names = ", ".join(_study_names(storage)) or "none"
-        raise UsageFault(f"{address} has no study {name} (accepted: {names})") from None
+        message = f"{hide_user(address)} has no study {name} (accepted: {names})"
+        raise UsageFault(message) from None
     except UsageFault:
         raise
     except Exception as error:  # Optuna and SQLAlchemy raise many kinds
         reason = " ".join(str(error).split())[:300]
-        raise UsageFault(f"cannot read the Optuna storage {address}: {reason}") from error
+        message = f"cannot read the Optuna storage {hide_user(address)}: {hide_user(reason)}"
+        raise UsageFault(message) from error
     for trial in sorted(trials, key=lambda one: one.number):
         yield _read_trial(study, trial)
 
@@ -82,6 +93,7 @@ def _only_study(storage: "BaseStorage", address: str) -> str:
     names = _study_names(storage)
     if len(names) == 1:
         return names[0]
+    address = hide_user(address)
     accepted = ", ".join(f"{address}#{name}" for name in names[:8]) or "a storage with a study"
     raise UsageFault(f"{address} has {len(names)} studies; name one of them: {accepted}")
 

@@ -15,13 +15,24 @@ from trainshed.workbench.known_results.documents import (
     read_values,
 )
 from trainshed.workbench.known_results.mlflow_runs import is_mlflow, read_mlflow
-from trainshed.workbench.known_results.optuna_storages import is_storage, read_optuna
+from trainshed.workbench.known_results.optuna_storages import (
+    hide_user,
+    is_storage,
+    read_optuna,
+)
 from trainshed.workbench.known_results.tables import read_cells, read_csv
 
 #: Ends of names that are meant as files.
 _FILE_ENDS: Final = (".csv", ".json", ".db", ".log", ".jsonl", ".sqlite", ".sqlite3", ".yaml")
 _JSON_STARTS: Final = ("[", "{")
 _PREFIX: Final = "parameters."
+_EXPORT: Final = "export the runs of an MLflow server as CSV, and name that file"
+#: What to do with an address that Optuna cannot open, by its scheme.
+_NO_STORAGES: Final = {
+    "gs": "copy the file to this machine with gcloud storage cp, and name the copy",
+    "http": _EXPORT,
+    "https": _EXPORT,
+}
 _POINTS: Final = 'a list of objects such as {"lr": 0.1, "batch_size": 64}'
 
 
@@ -46,7 +57,7 @@ def read_results(names: Sequence[str]) -> NamedResults:
         if not rows:
             raise UsageFault(f"{name} has no results")
         results.rows += rows
-        results.files.append(name)
+        results.files.append(hide_user(name))
     return results
 
 
@@ -54,6 +65,9 @@ def _read(name: str) -> list[ResultRow] | None:
     """Return the results of a file, a folder or a storage; None if the name is none of them."""
     path = Path(name.partition("#")[0]).expanduser()
     if "://" in name:
+        scheme = name.partition("://")[0]
+        if scheme in _NO_STORAGES:
+            raise UsageFault(f"{hide_user(name)} is no Optuna storage; {_NO_STORAGES[scheme]}")
         return list(read_optuna(name))
     if path.is_dir():
         if not is_mlflow(path):
