@@ -99,3 +99,24 @@ def test_a_front_and_broken_limits_are_printed(trainshed):
     assert lines[-1] == "trial 2 breaks a limit: size 0.71 > 0.6"
     assert document["study"]["frontSize"] == 2
     assert document["trials"][1]["brokenLimits"] == [LIMIT]
+
+
+def answer_rungs(_verb, path, _document):
+    name = path.partition("?")[0]
+    if name == f"{PATH}/study":
+        rungs = [{"at": 3.0, "trials": 9, "bar": 0.5}, {"at": 9.0, "trials": 2}]
+        return 200, {**STUDY, "rungs": rungs, "rungsByTime": False, "knownResults": 4}
+    if name == f"{PATH}/trials":
+        return 200, {"trials": [{**TRIALS[0], "origin": "FIRST_POINT"}]}
+    return answer(_verb, path, _document)
+
+
+def test_rungs_and_the_start_are_printed(trainshed):
+    with StandIn(answer_rungs) as server:
+        shown = trainshed("jobs", "study", "tune", "--project", "p", "--url", server.url)
+    assert shown.out.splitlines()[3:7] == [
+        "known results from elsewhere: 4",
+        "enqueued: trials 1",
+        "rung 1 at step 3: 9 trials, continue from 0.5",
+        "rung 2 at step 9: 2 trials",
+    ]

@@ -136,6 +136,8 @@ function drawRungs(plot: uPlot, rungs: readonly StudyRung[], colours: ChartColou
   ctx.strokeStyle = ctx.fillStyle = colours.warning;
   ctx.lineWidth = ratio;
   ctx.font = `${11 * ratio}px system-ui`;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "top";
   ctx.setLineDash([5 * ratio, 4 * ratio]);
   for (const [index, { at }] of rungs.entries()) {
     const x = plot.valToPos(at, "x", true);
@@ -144,7 +146,7 @@ function drawRungs(plot: uPlot, rungs: readonly StudyRung[], colours: ChartColou
     ctx.moveTo(x, bbox.top);
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
-    ctx.fillText(`rung ${index + 1}`, x + 3 * ratio, bbox.top + 10 * ratio);
+    ctx.fillText(`rung ${index + 1}`, x + 3 * ratio, bbox.top);
   }
   ctx.restore();
 }

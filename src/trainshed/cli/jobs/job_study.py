@@ -9,6 +9,7 @@ from trainshed.cli.jobs.job_names import HELP, find_job
 from trainshed.cli.terminal import print_result, table
 from trainshed.client.faults import Json
 from trainshed.client.following import NativeTrials
+from trainshed.model.trials import TrialOrigin
 from trainshed.tuning.fronts import LISTED_MAX, describe_front
 
 #: The counts of trials that are printed if they are not 0, and their words.
@@ -66,6 +67,7 @@ def _describe(document: Json) -> Iterator[str]:
     yield _describe_counts(study)
     if study["message"]:
         yield study["message"]
+    yield from _describe_start(study, trials)
     if study.get("safety"):
         yield study["safety"]
     yield from _describe_leaders(study, trials)
@@ -79,6 +81,20 @@ def _describe(document: Json) -> Iterator[str]:
     yield from _describe_breaks(trials)
     for curve in document.get("curves", {}).get("curves", ()):
         yield f"trial {curve['trial']}: {len(curve['at'])} points, the last {curve['values'][-1]:g}"
+
+
+def _describe_start(study: Json, trials: Mapping[int, Json]) -> Iterator[str]:
+    """Describe what the study had before its search, and its rungs."""
+    if count := study.get("knownResults"):
+        yield f"known results from elsewhere: {count}"
+    first = TrialOrigin.FIRST_POINT.value
+    enqueued = [str(number) for number, trial in trials.items() if trial.get("origin") == first]
+    if enqueued:
+        yield f"enqueued: trials {', '.join(enqueued)}"
+    unit = "second" if study.get("rungsByTime") else "step"
+    for number, rung in enumerate(study.get("rungs") or (), 1):
+        bar = f", continue from {rung['bar']:g}" if "bar" in rung else ""
+        yield f"rung {number} at {unit} {rung['at']:g}: {rung['trials']} trials{bar}"
 
 
 def _describe_leaders(study: Json, trials: Mapping[int, Json]) -> Iterator[str]:
