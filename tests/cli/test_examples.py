@@ -94,6 +94,18 @@ def calibration_text():
     return written(calibrated(training, host, [run]))
 
 
+STUDY = {
+    "displayName": "study",
+    "studySpec": {
+        "metrics": [{"metricId": "accuracy"}],
+        "parameters": [
+            {"parameterId": "learning_rate", "doubleValueSpec": {"minValue": 0.001, "maxValue": 1}}
+        ],
+    },
+    "trialJobSpec": {"workerPoolSpecs": [POOL]},
+}
+
+
 @pytest.fixture
 def folder(tmp_path):
     package = tmp_path / "trainer"
@@ -106,6 +118,8 @@ def folder(tmp_path):
     (tmp_path / "job.yaml").write_text(json.dumps({"workerPoolSpecs": [POOL]}))
     custom = {"displayName": "custom", "jobSpec": {"workerPoolSpecs": [POOL]}}
     (tmp_path / "custom.yaml").write_text(json.dumps(custom))
+    (tmp_path / "hpt.yaml").write_text(json.dumps(STUDY))
+    (tmp_path / "results.csv").write_text("learning_rate,accuracy\n0.02,0.9\n")
     (tmp_path / "calibration.toml").write_text(calibration_text())
     account = Account()
     write_key_file(tmp_path / "service-account.json", account)
