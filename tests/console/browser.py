@@ -20,7 +20,7 @@ from server_process import Waiting
 DEADLINE_MS = int(os.environ.get("TRAINSHED_CONSOLE_DEADLINE_MS", "60000"))
 #: Where tests leave pictures of what they saw; git ignores the folder.
 PICTURES = Path(__file__).parents[2] / "build" / "console"
-#: The pictures of docs/how-to/console.md.
+#: The pictures of the guides.
 GUIDE_PICTURES = Path(__file__).parents[2] / "docs" / "images"
 OF_THE_GUIDE = (
     "queue-why",
@@ -28,6 +28,7 @@ OF_THE_GUIDE = (
     "log-hit",
     "nodes-maintain",
     "study",
+    "study-front",
     "job-failed",
     "job-metrics",
 )
@@ -151,7 +152,7 @@ def take_picture(page, name):
     """Leave a picture of a page for a person who looks at it; ``make test`` leaves none.
 
     At full length also one in the other theme; the page must be accessible in both.  With
-    UPDATE_PICTURES=1 the pictures of docs/how-to/console.md are replaced too.
+    UPDATE_PICTURES=1 the pictures of the guides are replaced too.
     """
     if not TAKES_PICTURES:
         return

@@ -145,6 +145,7 @@ def test_two_objectives_have_a_picture_of_their_front(opened):
     expect(detail).to_contain_text(f"Trial {number} (in the Pareto front)")
     expect(front.locator("circle.chosen-point")).to_have_count(1)
     assert find_violations(page) == []
+    detail.evaluate("node => node.scrollIntoView()")
     take_picture(page, "study-front")
     page.get_by_role("combobox", name="trials", exact=True).select_option("Pareto front")
     expect(rows(page)).to_have_attribute("aria-rowcount", "7")
