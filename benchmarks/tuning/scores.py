@@ -72,7 +72,7 @@ def _volumes(problem: Problem, trials: Sequence[Measured]) -> Iterator[float]:
         if _is_feasible(problem, trial):
             losses.append(_losses(problem, trial.exact))
             volume = hypervolume(np.array(losses), reference)
-        yield -volume
+        yield 0.0 - volume  # not -0.0
 
 
 def _is_feasible(problem: Problem, trial: Measured) -> bool:
