@@ -146,6 +146,7 @@ bench: $(VENV)/.test
 bench-tuning: $(VENV)/.test
 	$(BIN)/python -m benchmarks early-stopping
 	$(BIN)/python -m benchmarks early-rungs --seeds 2 --orders 8 --keep build/learning-curves.jsonl
+	$(BIN)/python -m benchmarks tuning --costs
 	$(BIN)/python -m benchmarks tuning --keep build/tuning-searches.jsonl
 
 # the libraries that searches are compared with, each in an environment of its own: they exclude each other

@@ -1,7 +1,9 @@
 """Runs google-vizier's default algorithm, GP_UCB_PE, behind a pipe (``serving``).
 
-The number of trials is padded to multiples of ten, so that JAX compiles once in ten trials and not
-for each one; the algorithm cannot pad several objectives.  It has no conditional parameters: all of
+The number of trials is padded to multiples of ten, and what JAX compiles is stored in
+``build/jax-cache``, so that it compiles once in ten trials and not for each one; the algorithm
+cannot pad several objectives.  JAX computes with 64 bits, as in Vizier's service: with 32 the model
+often has no finite values.  It has no conditional parameters: all of
 them are searched at all times, and the inactive ones are left out of the trial.  Trials that break
 a limit count as infeasible, which is Vizier's own wrapper for such studies.
 """
@@ -11,10 +13,20 @@ import os
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from benchmarks.tuning.programs.serving import Chosen, Outcome, Parameter, Study, serve
 from benchmarks.tuning.programs.serving import use_one_thread as limit_threads
+
+#: NPROC: the number of threads of XLA.  The last two let the cache have everything.
+_SETTINGS: Final = {
+    "NPROC": "1",
+    "JAX_ENABLE_X64": "1",
+    "JAX_COMPILATION_CACHE_DIR": str(Path(__file__).parents[3] / "build" / "jax-cache"),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
 
 
 class VizierSearch:
@@ -103,7 +115,7 @@ class VizierSearch:
 def main() -> None:
     """Serve a search."""
     limit_threads()
-    os.environ["NPROC"] = "1"  # XLA makes as many threads
+    os.environ |= _SETTINGS
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     import_module("vizier.pyvizier")
