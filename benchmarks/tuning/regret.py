@@ -65,6 +65,7 @@ def measure(args: argparse.Namespace) -> Report:
     have = {(run.peer, run.cell) for run in runs}
     own = [*_progress([(OURS, cell) for cell in cells], args)]
     own += _progress([(RANDOM, cell) for cell in cells if (RANDOM, cell) not in have], args)
+    own.append(run_search(OURS, cells[0], through_pipe=True))  # the same again, for its memory
     table = regrets_of([*runs, *own])
     report = Report(
         goals=[*rank_goals(table), *random_goals(table)],

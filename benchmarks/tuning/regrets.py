@@ -73,16 +73,22 @@ class Regrets:
     def rank(self, peer: str) -> float:
         """Return the mean rank of a peer at the end, from 1; equal peers share their ranks.
 
-        It is 1 plus the sum, over all other peers, of the share of common cells in which the other
-        is better, so that peers with few searches can be compared too.
+        It is 1 plus the sum, over the other ``ranked`` peers, of the share of common cells in which
+        the other is better, so that a peer with missing searches can be compared.
         """
-        others = [name for name in self.by_peer if name != peer]
+        others = [name for name in self.ranked if name != peer]
         return 1 + sum(_behind(self.pairs(peer, name)) for name in others)
 
     @cached_property
+    def ranked(self) -> list[str]:
+        """Return the peers with at least a third of the searches of the one with the most."""
+        most = max(map(len, self.by_peer.values()))
+        return [name for name, paths in self.by_peer.items() if 3 * len(paths) >= most]
+
+    @cached_property
     def ranks(self) -> Mapping[str, float]:
-        """Return the mean rank of each peer."""
-        return {name: self.rank(name) for name in self.by_peer}
+        """Return the mean rank of each ranked peer."""
+        return {name: self.rank(name) for name in self.ranked}
 
     def difference(self, first: str, second: str) -> Difference | None:
         """Compare two peers at the end; below 0 the first is better.  None: no common cell."""

@@ -1,5 +1,6 @@
 """Prints the comparison of searches, by class and by problem, and judges its goals."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Final
@@ -104,7 +105,8 @@ def _block(
 ) -> Iterator[str]:
     """Yield a line for each peer, the best rank first."""
     yield label
-    for name, rank in sorted(part.ranks.items(), key=lambda item: item[1]):
+    for name in sorted(part.by_peer, key=lambda name: part.ranks.get(name, math.inf)):
+        rank = f"{part.ranks[name]:6.2f}" if name in part.ranks else f"{'-':>6}"
         points = [after for after in AFTER if after <= trials]
         medians = "".join(f"{part.median(name, after):10.1e}" for after in points)
         cpu_ms, memory_mb = costs[name]
@@ -112,7 +114,7 @@ def _block(
         costs_text = f"{cpu_ms:10.0f}{memory:>6}{len(part.by_peer[name]):10}"
         ratio = "" if name == OURS else _ratio(part.difference(OURS, name))
         area = f"{part.area(name):8.2f}"
-        yield f"  {name:16}{rank:6.2f}{medians}{area}{costs_text}  {ratio}"
+        yield f"  {name:16}{rank}{medians}{area}{costs_text}  {ratio}"
 
 
 def _ratio(difference: Difference | None) -> str:

@@ -81,6 +81,16 @@ def test_equal_peers_share_ranks_and_missing_searches_change_nothing():
     assert table.ranks == {"ours": 1.75, "ax": 1.25, "random": 3.0}
 
 
+def test_a_peer_with_few_searches_has_no_rank_and_changes_none():
+    runs = [run(peer, value, seed=s) for s in range(4) for peer, value in (("ours", 1), ("ax", 2))]
+    table = regrets_of([*runs, run("smac", 0.5)])
+    assert table.ranks == {"ours": 1.0, "ax": 2.0}
+    assert any(
+        line.startswith("  smac")
+        for line in blocks(table, [*runs, run("smac", 0.5)], by_problem=False)
+    )
+
+
 def test_the_interval_has_the_mean_of_the_differences_and_shrinks_with_pairs():
     few = difference_of([(1.0, 10.0), (10.0, 10.0)] * 3)
     many = difference_of([(1.0, 10.0), (10.0, 10.0)] * 100)
