@@ -86,7 +86,7 @@ FRONT = replace(
 )
 LIMITED = replace(STUDY, metrics=(*STUDY.metrics, LIMIT))
 THREE = replace(FRONT, metrics=(*FRONT.metrics[:2], replace(LIMIT, safety=None)))
-RUNGS = replace(STUDY, stopping=AshaRule())
+RUNGS = replace(STUDY, stopping=AshaRule(first_rung=3))
 DEMAND = JobDemand(
     region="us-central1",
     groups=(GroupDemand(role=Role.PRIMARY, count=1, each=Demand(vcpus=4, memory_gb=15.0)),),
