@@ -1,10 +1,11 @@
 """Proposes the next point of a study with several objectives or with limits (decision 0116).
 
 Each metric has a Gaussian process of its own.  Limits multiply the expected improvement, or with
-two or three objectives the expected hypervolume improvement, by the probability that they are met;
+two objectives the expected hypervolume improvement, by the probability that they are met;
 while no trial is safe, that probability alone is searched.  More objectives become one by weights
-that are drawn for each trial, after Knowles, "ParEGO" (2006): boxes of more dimensions take too
-long.  Unlike for one objective the whole cube is searched: safe regions may lie apart.
+that are drawn for each trial, after Knowles, "ParEGO" (2006): among three the hypervolume leads to
+the ends of the front too often.  Unlike for one objective the whole cube is searched: safe regions
+may lie apart.
 """
 
 import math
@@ -36,7 +37,6 @@ from trainshed.tuning.gaussian import (
 )
 from trainshed.tuning.history import History, TriedPoint
 from trainshed.tuning.hypervolume import (
-    BOXED_MAX,
     ExpectedHypervolume,
     boxes_below,
     edges_of,
@@ -49,6 +49,9 @@ from trainshed.tuning.random_search import random_of
 #: The probability with which a new trial must be safe while too few trials are; and otherwise.
 _PROBABLY: Final = 0.95
 _ANY: Final = 1e-300
+
+#: The most objectives that are searched by their hypervolume.
+_HYPERVOLUME_MAX: Final = 2
 
 #: The reference point lies beyond the worst values of the front by this share of its extent.
 _BEYOND: Final = 0.1
@@ -155,7 +158,7 @@ def propose_for_metrics(  # noqa: PLR0913  # what is known, what may be chosen a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MetricsSearch:
-    """The search for one point after ``results``, with ``losses`` of at most three columns."""
+    """The search for one point after ``results``, with ``losses`` of at most two columns."""
 
     cube: Cube
     results: Results
@@ -262,7 +265,7 @@ def reference_point(front: Array) -> Array:
 
 def _few_objectives(losses: Array, rng: np.random.Generator) -> Array:
     """Return the losses; one column of weighted losses if there are too many objectives."""
-    if losses.shape[1] <= BOXED_MAX:
+    if losses.shape[1] <= _HYPERVOLUME_MAX:
         return losses
     scaled = np.column_stack([standardize(column) for column in losses.T])
     scaled -= scaled.min(axis=0)
