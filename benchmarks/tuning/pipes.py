@@ -126,9 +126,9 @@ def study_document(study: StudySpec, *, noisy: bool) -> dict[str, Any]:
     """
     entries: dict[str, dict[str, Any]] = {}
     for entry in _entries(study.parameters, None, ()):
-        known = entries.setdefault(entry["name"], entry)
-        if known is not entry:
-            known["parent_values"] = [*known["parent_values"], *entry["parent_values"]]
+        first = entries.setdefault(entry["name"], entry)
+        if first is not entry:
+            first["parent_values"] = [*first["parent_values"], *entry["parent_values"]]
     return {
         "parameters": list(entries.values()),
         "outcomes": [*map(_outcome, study.metrics)],

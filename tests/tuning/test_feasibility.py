@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from scipy.stats import norm
 
-from trainshed.tuning.feasibility import Feasibility, ScoreSum, scale_limit, total_violation
+from trainshed.tuning.feasibility import LimitScore, ScoreSum, scale_limit, total_violation
 from trainshed.tuning.improvement import ExpectedImprovement
 from trainshed.tuning.kernel import Hyperparameters, posterior
 
@@ -48,7 +48,7 @@ def test_the_probability_is_that_of_the_normal_distribution():
     process = belief()
     points = np.array([[0.2, 0.4], [0.9, 0.1]])
     mean, deviation = process.at(points)
-    scores = Feasibility(posterior=process, border=0.3).score(points)
+    scores = LimitScore(posterior=process, border=0.3).score(points)
     assert np.exp(scores) == pytest.approx(norm.cdf((0.3 - mean) / deviation))
 
 
@@ -56,7 +56,7 @@ def test_the_probability_is_that_of_the_normal_distribution():
 @pytest.mark.parametrize("border", [0.3, -40.0, 40.0])
 def test_slopes_are_those_of_the_score(border, required):
     parts = (
-        Feasibility(posterior=belief(), border=border, required=required),
+        LimitScore(posterior=belief(), border=border, required=required),
         ExpectedImprovement(posterior=belief(1), best=-0.5),
     )
     score, point = ScoreSum(parts=parts), np.array([0.35, 0.6])

@@ -32,7 +32,7 @@ class ScaledLimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Feasibility:
+class LimitScore:
     """The logarithm of the probability that a value is not above ``border``, at features.
 
     Below ``required``, the logarithm of a probability, the score falls steeply.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from trainshed.model.trials import Values
 from trainshed.tuning.candidates import Acquisition, Search, TrustRegion
 from trainshed.tuning.cube import Array, Cube, CubeAxis, Point
-from trainshed.tuning.feasibility import Feasibility, ScoreSum, scale_limit, total_violation
+from trainshed.tuning.feasibility import LimitScore, ScoreSum, scale_limit, total_violation
 from trainshed.tuning.gaussian import (
     BELIEVED_MAX,
     FITTED_MAX,
@@ -188,15 +188,13 @@ class _MetricsSearch:
             return ScoreSum(parts=limits)
         beliefs = [self._believe(column, standardize) for column in self.losses.T]
         scaled = np.column_stack([standardize(column) for column in self.losses.T])
-        rows = np.vstack(
-            [scaled[safe if safe.any() else slice(None)], self._expected(beliefs, limits)]
-        )
+        rows = np.vstack([scaled[safe], self._expected(beliefs, limits)])
         return ScoreSum(parts=[*limits, _improvement(beliefs, rows)])
 
-    def _limits(self, probability_min: float) -> list[Feasibility]:
+    def _limits(self, probability_min: float) -> list[LimitScore]:
         columns = self.results.excesses.T
         return [
-            Feasibility(
+            LimitScore(
                 posterior=self._believe(column, lambda excesses: scale_limit(excesses).values),
                 border=scale_limit(column).border,
                 required=math.log(probability_min) / len(columns),
@@ -204,7 +202,7 @@ class _MetricsSearch:
             for column in columns
         ]
 
-    def _expected(self, beliefs: Sequence[KernelPosterior], limits: Sequence[Feasibility]) -> Array:
+    def _expected(self, beliefs: Sequence[KernelPosterior], limits: Sequence[LimitScore]) -> Array:
         """Return the expected losses of pending points that are probably safe."""
         if not len(self.pending):
             return np.empty((0, len(beliefs)))

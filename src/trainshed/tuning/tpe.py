@@ -123,7 +123,7 @@ class ParzenTrees:
         )
         if tried.losses:
             for name, (excess, scale) in enumerate(
-                zip(_known(tried.excesses), scales, strict=True)
+                zip(_fill_unknown(tried.excesses), scales, strict=True)
             ):
                 record.set_constraint(str(name), excess / scale)
         self._storage.create_new_trial(self._study_id, record)
@@ -131,11 +131,11 @@ class ParzenTrees:
 
 def _scales(finished: Sequence[TriedPoint]) -> tuple[float, ...]:
     """Return the largest excess of each limit, which makes their units comparable."""
-    columns = zip(*(_known(tried.excesses) for tried in finished), strict=True)
+    columns = zip(*(_fill_unknown(tried.excesses) for tried in finished), strict=True)
     return tuple(max(map(abs, column)) or 1.0 for column in columns)
 
 
-def _known(excesses: Sequence[float]) -> tuple[float, ...]:
+def _fill_unknown(excesses: Sequence[float]) -> tuple[float, ...]:
     """Return the excesses; a limit of an unknown value counts as slightly broken."""
     return tuple(1.0 if math.isnan(excess) else excess for excess in excesses)
 
