@@ -104,6 +104,14 @@ def test_all_of_it_goes_into_one_request(create):
     }
 
 
+def test_a_long_remark_in_a_table_is_cut(create, tmp_path):
+    (tmp_path / "r.csv").write_text(f"lr,acc,remark\n0.1,0.5,{'x' * 5000}\n")
+    assert create(*FLAGS).code == 0
+    [(_, content)] = CALLS
+    [row] = content["start"]["results"]
+    assert len(row["cells"]["remark"]) == 1000
+
+
 def test_what_is_used_and_what_is_ignored_is_printed(create):
     run = create(*FLAGS)
     assert run.out == (
@@ -194,3 +202,9 @@ def test_too_many_results_are_refused(create, tmp_path):
     run = create("--warm-start", "r.csv")
     assert (run.code, CALLS) == (2, [])
     assert "--warm-start must have at most 10,000 results, got 10,001" in run.err
+    (tmp_path / "wide.csv").write_text(
+        ",".join(f"c{n}" for n in range(99)) + "\n" + (",".join("1" * 99) + "\n") * 1000
+    )
+    run = create("--warm-start", "wide.csv")
+    assert (run.code, CALLS) == (2, [])
+    assert "at most 90,000 values, got 105,000; leave out columns or results" in run.err

@@ -13,7 +13,13 @@ from urllib.parse import parse_qsl
 from starlette.responses import Response
 
 from trainshed.model.faults import Violation
-from trainshed.model.json_reader import BadJson, check_document, read_json, read_object
+from trainshed.model.json_reader import (
+    VALUES_MAX,
+    BadJson,
+    check_document,
+    read_json,
+    read_object,
+)
 from trainshed.model.refusals import Code, Refusal, Throttled
 from trainshed.wire.status import status_json
 
@@ -119,11 +125,11 @@ def read_document(body: bytes, content_type: str) -> dict[str, Any]:
         raise _bad_json(error) from None
 
 
-def check_json(body: bytes, content_type: str) -> None:
-    """Raise a Refusal for a body of type JSON that is not valid JSON."""
+def check_json(body: bytes, content_type: str, values_max: int = VALUES_MAX) -> None:
+    """Raise a Refusal for a body of type JSON that is not valid JSON, or has too many values."""
     if "json" in content_type.lower() and body.strip():
         try:
-            read_json(body)
+            read_json(body, values_max)
         except BadJson as error:
             raise _bad_json(error) from None
 

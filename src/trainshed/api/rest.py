@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 import anyio.to_thread
@@ -64,7 +64,9 @@ from trainshed.api.table import LOG_PATH
 from trainshed.api.threads import LOG_THREADS, THREADS
 from trainshed.api.watched import note_context, watch_request
 from trainshed.model.access import Caller
+from trainshed.model.json_reader import VALUES_MAX
 from trainshed.model.refusals import Code, Refusal
+from trainshed.model.study_start import GIVEN_VALUES_MAX
 
 #: nginx's status for a client that disconnected; for the log only.
 GONE_STATUS = 499
@@ -303,6 +305,15 @@ def _cors_middleware(services: ChainServices) -> list[Middleware]:
     ]
 
 
+#: The ends of the paths whose requests have the known results of a study.
+_RESULT_PATHS: Final = ("/jobs:createStudy", "/jobs:dryRun")
+
+
+def _values_max(path: str) -> int:
+    """Return how many JSON values a request of the native API may have."""
+    return GIVEN_VALUES_MAX if path.endswith(_RESULT_PATHS) else VALUES_MAX
+
+
 @dataclass(frozen=True, slots=True)
 class Recognised:
     """Admits callers to an application outside the chain."""
@@ -326,7 +337,8 @@ class Recognised:
             request.state.admit_again = partial(admit, scope, context, self.services)
             body = await read_whole(scope, incoming, self.services.body_bytes_max)
             check_json_body(context, body)
-            await THREADS.run(check_json, body, request_context(scope).content_type)
+            content_type = request_context(scope).content_type
+            await THREADS.run(check_json, body, content_type, _values_max(context.path))
         except Refusal as refusal:
             response = refusal_response(refusal)
             note_response(self.services, context, context.path, response.status_code, request)

@@ -39,11 +39,11 @@ class TooManyValues(BadJson):
     """The text has too many values; the caller can split it into several requests."""
 
 
-def read_json(data: bytes) -> Any:
+def read_json(data: bytes, values_max: int = VALUES_MAX) -> Any:
     """Return the value of a JSON text in UTF-8.  Raises BadJson and no other error."""
     openings = data.count(b"[") + data.count(b"{")
-    if openings + data.count(b",") > VALUES_MAX:
-        _count(data)
+    if openings + data.count(b",") > values_max:
+        _count(data, values_max)
     document = _parsed(data)
     if b"\\u" in data:
         check_document(document)
@@ -105,16 +105,16 @@ def _check_characters(text: str) -> None:
         raise BadJson("A text has an unpaired surrogate, which is not a character")
 
 
-def _count(data: bytes) -> None:
+def _count(data: bytes, values_max: int) -> None:
     """Count values.
 
     Texts may contain commas and brackets, so they are skipped.  A value adds one comma or bracket
     and at most two texts: itself and its name.
     """
     tokens = _TOKEN.finditer(data)
-    values = sum(data[token.start()] != _QUOTE for token in islice(tokens, 3 * VALUES_MAX))
-    if values > VALUES_MAX or next(tokens, None):
-        raise TooManyValues(f"The JSON has more than {VALUES_MAX} values")
+    values = sum(data[token.start()] != _QUOTE for token in islice(tokens, 3 * values_max))
+    if values > values_max or next(tokens, None):
+        raise TooManyValues(f"The JSON has more than {values_max} values")
 
 
 _QUOTE: Final = ord('"')

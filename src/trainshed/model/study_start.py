@@ -16,6 +16,12 @@ from trainshed.model.trials import Values
 RESULTS_MAX: Final = 1000
 POINTS_MAX: Final = 100
 
+#: The bounds of a request: results, of which a study uses at most ``RESULTS_MAX``, the characters
+#: of a text, and the JSON values of everything together.
+GIVEN_RESULTS_MAX: Final = 10_000
+GIVEN_TEXT_MAX: Final = 1000
+GIVEN_VALUES_MAX: Final = 100_000
+
 #: The kinds of the events of a study that say which known results and first points it has.
 KNOWN_RESULTS: Final = "KNOWN_RESULTS"
 FIRST_POINTS: Final = "FIRST_POINTS"

@@ -5,13 +5,16 @@ server goes on with the first one that has no trial; no state says how far it is
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from trainshed.model.study import StudySpec
 from trainshed.model.study_start import PointRow
 from trainshed.model.trials import TrialOrigin, Values
 from trainshed.tuning.known_results import ValueFault, find_point, shorten
 from trainshed.tuning.space import Space, space_of
+
+#: The most faults that are listed: a point may name any number of unknown parameters.
+FAULTS_MAX: Final = 100
 
 
 class PointFault(NamedTuple):
@@ -25,7 +28,7 @@ class PointFault(NamedTuple):
 def check_points(
     study: StudySpec, rows: Sequence[PointRow]
 ) -> tuple[tuple[Values, ...], tuple[PointFault, ...]]:
-    """Return the points of a study that admission has accepted, and all faults."""
+    """Return the points of a study that admission has accepted, and the first faults."""
     space = space_of(study)
     points: dict[Values, str] = {}
     faults: list[PointFault] = []
@@ -43,7 +46,9 @@ def check_points(
                 point_faults.append(("", f"it is the same point as {points[point]}"))
             points.setdefault(point, row.name)
         faults += [PointFault(position, *fault) for fault in point_faults]
-    return tuple(points), tuple(faults)
+        if len(faults) >= FAULTS_MAX:
+            break
+    return tuple(points), tuple(faults[:FAULTS_MAX])
 
 
 def next_point(
@@ -63,7 +68,7 @@ def origin_of(values: Values, points: Collection[Values]) -> TrialOrigin:
 
 
 def _check_names(space: Space, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    names = list(dict.fromkeys(dimension.name for dimension in space.dimensions))
+    names = dict.fromkeys(dimension.name for dimension in space.dimensions)
     for name in values:
         if name not in names:
             yield name, f"{shorten(name)} is not a parameter of the study ({', '.join(names)})"

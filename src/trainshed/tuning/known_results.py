@@ -10,6 +10,7 @@ let the search trust differences that have another cause.
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import Final
 
@@ -140,16 +141,16 @@ def shorten(raw: RawValue) -> str:
     return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}..."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Matcher:
     study: StudySpec
     space: Space
 
-    @property
+    @cached_property
     def parameters(self) -> frozenset[str]:
         return frozenset(dimension.name for dimension in self.space.dimensions)
 
-    @property
+    @cached_property
     def metrics(self) -> tuple[str, ...]:
         return tuple(metric.metric_id for metric in self.study.metrics)
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainshed.model.study import Goal
+from trainshed.model.study_start import GIVEN_RESULTS_MAX, GIVEN_TEXT_MAX
 from trainshed.service.auth.tokens import RoleName
 
 
@@ -21,7 +22,7 @@ class NodeOrder(Strict):
 
 
 #: A value as a file has it.
-RawWord = Annotated[str, Field(max_length=1000)]
+RawWord = Annotated[str, Field(max_length=GIVEN_TEXT_MAX)]
 RawNumber = bool | int | float | RawWord
 RawValues = Annotated[dict[RawWord, RawNumber], Field(max_length=1000)]
 
@@ -62,7 +63,7 @@ class GivenStart(Strict):
     jobs of the project whose results are used, too.
     """
 
-    results: list[GivenResult] = Field(default=[], max_length=10_000)
+    results: list[GivenResult] = Field(default=[], max_length=GIVEN_RESULTS_MAX)
     sources: list[RawWord] = Field(default=[], max_length=100)
     studies: list[RawWord] = Field(default=[], max_length=100)
     points: list[GivenPoint] = Field(default=[], max_length=1000)

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 from trainshed.cli.connecting import ServerContext
 from trainshed.client.faults import Json
 from trainshed.model.faults import UsageFault
+from trainshed.model.study_start import GIVEN_RESULTS_MAX, GIVEN_TEXT_MAX, GIVEN_VALUES_MAX
 
 if TYPE_CHECKING:
     from trainshed.model.study_start import PointRow, ResultRow, StartCall
     from trainshed.service.jobs.study_answers import StudyStartReport
 
-#: The most results of a request; the server uses the last 1,000 that fit.
-RESULTS_MAX: Final = 10_000
+#: How many JSON values a result has beside its parameters, metrics and cells, and the job.
+_ROW_VALUES: Final = 6
+_JOB_VALUES: Final = 10_000
 _POINT: Final = re.compile(r"start\.points\[(?P<position>\d+)\](?:\..*)?")
 _STUDY: Final = re.compile(r"start\.studies\[(?P<position>\d+)\]")
 _LEFT_OUT_MAX: Final = 12
@@ -66,15 +68,23 @@ def _read_files(args: argparse.Namespace) -> "StartCall":
     from trainshed.workbench.known_results.sources import read_points, read_results
 
     results = read_results(args.warm_start)
-    if len(results.rows) > RESULTS_MAX:
-        message = f"--warm-start must have at most {RESULTS_MAX:,} results"
-        raise UsageFault(f"{message}, got {len(results.rows):,}")
+    _check_size(results.rows)
     return StartCall(
         results=tuple(results.rows),
         sources=tuple(results.files),
         studies=tuple(results.studies),
         points=tuple(read_points(args.enqueue)),
     )
+
+
+def _check_size(rows: Sequence["ResultRow"]) -> None:
+    if len(rows) > GIVEN_RESULTS_MAX:
+        message = f"--warm-start must have at most {GIVEN_RESULTS_MAX:,} results"
+        raise UsageFault(f"{message}, got {len(rows):,}")
+    values = sum(len(r.parameters) + len(r.metrics) + len(r.cells) + _ROW_VALUES for r in rows)
+    if values > GIVEN_VALUES_MAX - _JOB_VALUES:
+        message = f"--warm-start must have at most {GIVEN_VALUES_MAX - _JOB_VALUES:,} values"
+        raise UsageFault(f"{message}, got {values:,}; leave out columns or results")
 
 
 def _render_row(row: "ResultRow") -> Json:
@@ -84,26 +94,29 @@ def _render_row(row: "ResultRow") -> Json:
         if math.isfinite(one.value)
     ]
     content = {
-        "name": row.name,
+        "name": row.name[:GIVEN_TEXT_MAX],
         "parameters": _render_values(row.parameters),
         "metrics": _render_values(row.metrics),
         "cells": _render_values(row.cells),
         "unnamed": unnamed,
-        "fault": row.fault,
+        "fault": row.fault[:GIVEN_TEXT_MAX],
     }
     return {name: value for name, value in content.items() if value}
 
 
 def _render_point(point: "PointRow") -> Json:
-    return {"name": point.name[:1000], "parameters": _render_values(point.parameters)}
+    return {"name": point.name[:GIVEN_TEXT_MAX], "parameters": _render_values(point.parameters)}
 
 
 def _render_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values for JSON, which has no NaN."""
-    return {
-        name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in values.items()
-    }
+    """Return values for JSON, which has no NaN; a longer text cannot be a value of a study."""
+    return {name: _render_value(value) for name, value in values.items()}
+
+
+def _render_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:GIVEN_TEXT_MAX]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def name_fields(words: Callable[[str], str], start: Json) -> Callable[[str], str]:

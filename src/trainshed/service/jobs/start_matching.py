@@ -3,10 +3,8 @@
 Needs no store, so that ``validate`` can check files on a machine without a server.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from trainshed.model.faults import Violation
@@ -22,17 +20,18 @@ from trainshed.model.study_start import (
 from trainshed.model.trials import Values
 from trainshed.service.jobs.study_answers import IgnoredResult, IgnoredResults, StudyStartReport
 from trainshed.tuning.first_points import check_points
-from trainshed.tuning.known_results import MatchedResults, match_results
+from trainshed.tuning.known_results import MatchedResults, match_results, shorten
 
 #: The names of the fields of a call.
 RESULTS_FIELD: Final = "start.results"
 STUDIES_FIELD: Final = "start.studies"
 POINTS_FIELD: Final = "start.points"
 LABEL_FIELD: Final = f"labels.{WARM_START_LABEL}"
-#: The reasons and the rows of a reason that an answer has, and the reasons in a sentence.
+#: The reasons and the rows of a reason that an answer has; the reasons and sources in a sentence.
 REASONS_MAX: Final = 50
 _ROWS_MAX: Final = 3
 _SENTENCE_REASONS_MAX: Final = 4
+_SENTENCE_SOURCES_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +50,6 @@ def match_start(study: StudySpec | None, call: StartCall) -> BuiltStart | list[V
     if study is None:
         return [wrong_results(_field_of(call), "the job is not a tuning job", "a tuning job")]
     points, violations = _check_points(study, call.points)
-    violations += _check_counts(call)
     matched = match_results(study, call.results)
     report = _report(matched, call.sources, points)
     if matched.ignored and not matched.taken and not call.studies:
@@ -72,15 +70,12 @@ def wrong_results(field: str, message: str, accepted: str) -> Violation:
     )
 
 
-def _check_counts(call: StartCall) -> Iterator[Violation]:
-    if len(call.points) > POINTS_MAX:
-        message = f"there are {len(call.points)} first points"
-        yield _wrong_point(POINTS_FIELD, message, f"at most {POINTS_MAX}")
-
-
 def _check_points(
     study: StudySpec, rows: Sequence[PointRow]
 ) -> tuple[tuple[Values, ...], list[Violation]]:
+    if len(rows) > POINTS_MAX:
+        message = f"there are {len(rows)} first points"
+        return (), [_wrong_point(POINTS_FIELD, message, f"at most {POINTS_MAX}")]
     points, faults = check_points(study, rows)
     violations = [
         _wrong_point(
@@ -111,28 +106,40 @@ def _report(
         reasons=reasons[:REASONS_MAX],
         left_out=matched.left_out,
         first_points=len(points),
-        message=_describe_results(matched, sources, reasons) if sources else "",
+        message=_describe_results(matched, sources, reasons),
     )
 
 
 def _count_reasons(ignored: Sequence[IgnoredRow]) -> Iterator[IgnoredResults]:
     """Yield each reason with its first rows, the most frequent reason first."""
-    for reason, count in Counter(row.reason for row in ignored).most_common():
-        rows = islice((row for row in ignored if row.reason == reason), _ROWS_MAX)
-        examples = [IgnoredResult(name=row.name, value=row.value or None) for row in rows]
-        yield IgnoredResults(reason=reason, count=count, examples=examples)
+    rows_of: dict[str, list[IgnoredRow]] = {}
+    for row in ignored:
+        rows_of.setdefault(row.reason, []).append(row)
+    for reason, rows in sorted(rows_of.items(), key=lambda pair: -len(pair[1])):
+        examples = [IgnoredResult(name=r.name, value=r.value or None) for r in rows[:_ROWS_MAX]]
+        yield IgnoredResults(reason=reason, count=len(rows), examples=examples)
 
 
 def _describe_results(
     matched: MatchedResults, sources: Sequence[str], reasons: Sequence[IgnoredResults]
 ) -> str:
+    """Describe the results in one sentence; empty if none were given and no study was named."""
     total = len(matched.taken) + len(matched.ignored)
+    if not total and not sources:
+        return ""
     of_all = f"{len(matched.taken)} of {total}" if matched.ignored else str(len(matched.taken))
     plural = "" if total == 1 else "s"
     verb = "is" if len(matched.taken) == 1 else "are"
-    text = f"{of_all} known result{plural} of {', '.join(sources)} {verb} used"
+    origin = f" of {_list_sources(sources)}" if sources else ""
+    text = f"{of_all} known result{plural}{origin} {verb} used"
     if reasons:
         first = [f"{one.reason} ({one.count})" for one in reasons[:_SENTENCE_REASONS_MAX]]
         rest = len(reasons) - len(first)
         text += f"; ignored: {'; '.join([*first, *([f'{rest} more reasons'] if rest else [])])}"
     return f"{text}."
+
+
+def _list_sources(sources: Sequence[str]) -> str:
+    rest = len(sources) - _SENTENCE_SOURCES_MAX
+    listed = ", ".join(map(shorten, sources[:_SENTENCE_SOURCES_MAX]))
+    return f"{listed} and {rest} more" if rest > 0 else listed
