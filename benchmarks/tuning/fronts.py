@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from benchmarks.tuning.classical import branin
 from benchmarks.tuning.metrics import MetricsProblem, goal, limit, study_with
 from benchmarks.tuning.spaces import Chosen, category, double, integer
 from trainshed.model.study import Metric, Scale
@@ -23,12 +24,10 @@ def _branin_currin(_seed: int) -> MetricsProblem:
 
     def measure(chosen: Chosen) -> Mapping[str, float]:
         u, v = float(chosen["x"]), float(chosen["y"])
-        x, y = 15 * u - 5, 15 * v
-        curve = y - 5.1 / (4 * math.pi**2) * x * x + 5 / math.pi * x - 6
-        branin = curve**2 + 10 * (1 - 1 / (8 * math.pi)) * math.cos(x) + 10
         factor = 1 - math.exp(-1 / (2 * v)) if v > 0 else 1.0
         top = 2300 * u**3 + 1900 * u**2 + 2092 * u + 60
-        return {"first": branin, "second": factor * top / (100 * u**3 + 500 * u**2 + 4 * u + 20)}
+        second = factor * top / (100 * u**3 + 500 * u**2 + 4 * u + 20)
+        return {"first": branin(15 * u - 5, 15 * v), "second": second}
 
     study = study_with(TWO, double("x", 0, 1), double("y", 0, 1))
     return MetricsProblem(study=study, measure=measure, best=59.36011, reference=(18.0, 6.0))

@@ -10,14 +10,10 @@ from typing import Final
 
 import numpy as np
 
+from benchmarks.tuning.classical import BRANIN_MIN, ackley, branin
 from benchmarks.tuning.metrics import MetricsProblem, limit, limited, study_with
 from benchmarks.tuning.spaces import METRIC, Chosen, category, double, integer
 from trainshed.model.study import ParameterKind, ParameterSpec, Scale
-
-
-def _branin(x: float, y: float) -> float:
-    curve = y - 5.1 / (4 * math.pi**2) * x * x + 5 / math.pi * x - 6
-    return curve**2 + 10 * (1 - 1 / (8 * math.pi)) * math.cos(x) + 10
 
 
 def _branin_disk(_seed: int) -> MetricsProblem:
@@ -25,10 +21,10 @@ def _branin_disk(_seed: int) -> MetricsProblem:
 
     def measure(chosen: Chosen) -> Mapping[str, float]:
         x, y = _numbers(chosen)
-        return {METRIC: _branin(x, y), "disk": (x - 2.5) ** 2 + (y - 7.5) ** 2}
+        return {METRIC: branin(x, y), "disk": (x - 2.5) ** 2 + (y - 7.5) ** 2}
 
     study = study_with(limited(limit("disk", 50.0)), double("x", -5, 10), double("y", 0, 15))
-    return MetricsProblem(study=study, measure=measure, best=0.397887)
+    return MetricsProblem(study=study, measure=measure, best=BRANIN_MIN)
 
 
 def _branin_noise(seed: int) -> MetricsProblem:
@@ -49,9 +45,7 @@ def _ackley(_seed: int) -> MetricsProblem:
 
     def measure(chosen: Chosen) -> Mapping[str, float]:
         x = np.array(_numbers(chosen))
-        waves = math.exp(float(np.mean(np.cos(2 * np.pi * x))))
-        value = -20 * math.exp(-0.2 * math.sqrt(float(np.mean(x * x)))) - waves + 20 + math.e
-        return {METRIC: value, "sum": float(x.sum()), "length": float(np.linalg.norm(x)) - 5}
+        return {METRIC: ackley(x), "sum": float(x.sum()), "length": float(np.linalg.norm(x)) - 5}
 
     parameters = (double(f"x{i}", -5, 10) for i in range(5))
     study = study_with(limited(limit("sum"), limit("length")), *parameters)
@@ -109,7 +103,7 @@ def _thin(_seed: int) -> MetricsProblem:
 
 
 def _vessel(_seed: int) -> MetricsProblem:
-    """The costs of a pressure vessel with four limits, by four measures; steps for two of them."""
+    """The costs of a pressure vessel with three limits, by four measures; two have steps."""
 
     def measure(chosen: Chosen) -> Mapping[str, float]:
         shell, head = 0.0625 * float(chosen["shell"]), 0.0625 * float(chosen["head"])

@@ -1,7 +1,7 @@
 """Compares the searches of the service with those of other libraries.
 
     python -m benchmarks tuning [--quick] [--problems WORDS] [--keep FILE] [--peers NAMES]
-    python -m benchmarks tuning --costs [--against SRC]
+    python -m benchmarks tuning --costs [--against CHECKOUT]
 
 The problems are in ten classes (``problems.CLASSES``), from 2 to 20 dimensions: functions, noisy
 ones, plateaus, mixed and conditional spaces, trainings, limits and two objectives.  A search has 40
