@@ -11,6 +11,7 @@ from trainshed.cli.connecting import ServerContext, context_of, region_of
 from trainshed.model.faults import UsageFault
 
 if TYPE_CHECKING:
+    from trainshed.client.faults import Json
     from trainshed.service.jobs.refusing import Merged
     from trainshed.workbench.job_drafts import Draft
 
@@ -142,9 +143,7 @@ def run(request: flags.Request) -> int:
     """
     from trainshed.cli.jobs.job_story import list_manifest_lines
     from trainshed.cli.jobs.study_starts import list_start_lines, name_fields, read_start
-    from trainshed.cli.jobs.submitted import follow_created, report_created
-    from trainshed.cli.terminal import note, out_json, print_result
-    from trainshed.client.collections import collection_of, path_of
+    from trainshed.cli.terminal import print_result
     from trainshed.client.faults import ServerRefusal
     from trainshed.model.labels import OFF, PLAN_LABEL
     from trainshed.service.jobs.merging import put
@@ -152,18 +151,12 @@ def run(request: flags.Request) -> int:
     args = request.args
     if args.dry_run:
         _check_dry_run(args)
-    context, collection = context_of(args), collection_of(args.group)
+    context = context_of(args)
     start = read_start(args, context)
     merged = _merge(request, context)
     if args.no_plan:
         put(merged.content, ("labels", PLAN_LABEL), OFF)
-    path = collection.parent(context.project, context.region)
-    content: Any = merged.content
-    if args.dry_run or start:
-        verb = "dryRun" if args.dry_run else "createStudy"
-        path = path_of("trainshed", "v1", "projects", context.project, f"jobs:{verb}")
-        location = {"location": context.region} if collection.located else {}
-        content = {"collection": collection.word, **location, "job": merged.content, **start}
+    path, content = _request(args, context, merged.content, start)
     try:
         answer = context.server.call("POST", path, content)
     except ServerRefusal as refusal:  # name the flags that set the wrong fields
@@ -173,7 +166,35 @@ def run(request: flags.Request) -> int:
         print_result(args.format, answer, "\n".join(lines))
         return 0
     job = {**answer["job"], "studyStart": answer["start"]} if start else answer
-    name = job["name"] if collection.located else args.job
+    return _report(args, context, job)
+
+
+def _request(
+    args: argparse.Namespace,
+    context: ServerContext,
+    job: Mapping[str, Any],
+    start: Mapping[str, Any],
+) -> tuple[str, Mapping[str, Any]]:
+    """Return the path and the body of the request that creates a job, or tries it."""
+    from trainshed.client.collections import collection_of, path_of
+
+    collection = collection_of(args.group)
+    if not args.dry_run and not start:
+        return collection.parent(context.project, context.region), job
+    verb = "dryRun" if args.dry_run else "createStudy"
+    location = {"location": context.region} if collection.located else {}
+    body = {"collection": collection.word, **location, "job": job, **start}
+    return path_of("trainshed", "v1", "projects", context.project, f"jobs:{verb}"), body
+
+
+def _report(args: argparse.Namespace, context: ServerContext, job: "Json") -> int:
+    """Print a new job; with ``--stream-logs`` follow it and return its exit code."""
+    from trainshed.cli.jobs.study_starts import list_start_lines
+    from trainshed.cli.jobs.submitted import follow_created, report_created
+    from trainshed.cli.terminal import note, out_json
+    from trainshed.client.collections import collection_of
+
+    name = job["name"] if collection_of(args.group).located else args.job
     if args.stream_logs:
         for line in list_start_lines(job.get("studyStart", {})):
             note(line)
