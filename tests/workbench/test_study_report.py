@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import re
-from datetime import UTC, datetime
-from html.parser import HTMLParser
 from itertools import combinations
 
 import pytest
@@ -15,6 +13,7 @@ from trainshed.workbench.study_report.figures import plots
 from trainshed.workbench.study_report.files import files_of, trials_csv, write
 from trainshed.workbench.study_report.page import page
 from trainshed.workbench.study_view import add_native_study, add_native_trials, read_view
+from workbench.report_pages import NOW, Read, drawn, figures, read
 from workbench.study_documents import (
     ACCURACY,
     BATCH,
@@ -28,47 +27,8 @@ from workbench.study_documents import (
     vertex,
 )
 
-NOW = datetime(2026, 11, 20, 21, tzinfo=UTC)
 EVIL = "<script>alert(1)</script>"
 ONE = trial(1, measured=[(1, {"accuracy": 0.5})], lr=0.01, opt="adam")
-
-
-class Read(HTMLParser):
-    """The elements of a page, its addresses, and its text by element."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.addresses, self.texts, self._open = [], [], [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        self._open.append(tag)
-        self.addresses += [value for name, value in attrs if name in ("src", "href", "action")]
-
-    def handle_endtag(self, tag):
-        while self._open.pop() != tag:
-            pass
-
-    def handle_data(self, data):
-        self.texts.append((self._open[-1] if self._open else "", data))
-
-    def texts_of(self, tag):
-        return [text for name, text in self.texts if name == tag]
-
-
-def drawn(document):
-    view = read_view(document)
-    return view, list(plots(view))
-
-
-def read(document):
-    view, plots = drawn(document)
-    return Read(page(view, plots, "/* plotly */", NOW))
-
-
-def figures(plots):
-    return {plot.title: json.loads(plot.figure) for plot in plots if plot.figure}
 
 
 def test_a_study_has_optunas_plots_in_order():
@@ -190,108 +150,6 @@ def test_steps_that_do_not_ascend_are_counted():
     assert (curve["x"], curve["y"]) == ([1, 2], [0.1, 0.2])
 
 
-def test_several_objectives_have_a_front_instead_of_a_history():
-    trials = [
-        trial(n, final=(1, {"accuracy": n % 5, "seconds": float(n)}), lr=0.001 * n)
-        for n in range(1, 12)
-    ]
-    view, plots = drawn(vertex(trials, metrics=[ACCURACY, SECONDS]))
-    titles = [plot.title for plot in plots]
-    assert titles[0] == "Pareto front"
-    assert "Optimisation history" not in titles
-    assert {f"Slices of {name}" for name in ("accuracy", "seconds")} <= set(titles)
-    front = figures(plots)["Pareto front"]["data"][-1]
-    assert front["customdata"] == [t.number for t in view.leaders]
-
-
-def traces(plots, title="Pareto front"):
-    return {trace["name"]: trace for trace in figures(plots)[title]["data"]}
-
-
-LIMIT = {"metricId": "size", "goal": "MINIMIZE", "safetyConfig": {"safetyThreshold": 0.6}}
-
-
-def two_objectives(metrics=(ACCURACY, SECONDS, LIMIT)):
-    values = [
-        (0.5, 9.0, 0.5),
-        (0.9, 30.0, 0.6),
-        (0.8, 10.0, 0.1),
-        (0.7, 20.0, 0.1),
-        (0.95, 5.0, 0.71),
-    ]
-    trials = [
-        trial(n, final=(1, {"accuracy": a, "seconds": s, "size": size}), lr=0.01 * n, opt="<b>")
-        for n, (a, s, size) in enumerate(values, 1)
-    ]
-    return vertex(trials, metrics=list(metrics))
-
-
-def test_a_front_is_connected_and_trials_beyond_a_limit_are_crossed():
-    _, plots = drawn(two_objectives())
-    lines = traces(plots)
-    front = lines["in the front"]
-    assert front["customdata"] == [1, 3, 2]
-    assert (front["mode"], front["line"]["shape"]) == ("lines+markers", "vh")
-    assert lines["other trials"]["customdata"] == [4]
-    assert lines["beyond a limit"]["customdata"] == [5]
-    assert "x-thin" in lines["beyond a limit"]["marker"]["symbol"]
-    assert front["text"][2].startswith(
-        "trial 2<br>accuracy 0.9<br>seconds 30<br>size 0.6<br>lr=0.02"
-    )
-    assert "<b>" not in front["text"][2]
-    layout = figures(plots)["Pareto front"]["layout"]
-    assert layout["xaxis"]["title"]["text"] == "accuracy (larger is better →)"
-    assert layout["yaxis"]["title"]["text"] == "seconds (smaller is better ←)"
-
-
-def test_the_growth_of_a_front_is_its_hypervolume():
-    _, plots = drawn(two_objectives())
-    growth = figures(plots)["Growth of the front"]["data"][0]
-    assert growth["x"] == [1, 2, 3, 5]
-    # the rectangle: accuracy from 0.5 to 0.9, seconds from 30 to 9
-    assert growth["y"] == pytest.approx([0.0, 0.0, 0.75 * 20 / 21, 0.75 * 20 / 21])
-    assert "3 trials" in next(plot.about for plot in plots if plot.title == "Growth of the front")
-
-
-def test_the_page_says_which_limit_a_trial_breaks_and_names_the_front():
-    report = read(two_objectives())
-    cells = report.texts_of("td")
-    assert "size at most 0.6: 4 of 5 ended trials are safe (80%)" in cells
-    assert "size 0.71 > 0.6" in cells
-    assert "Pareto front: 3 trials" in report.texts_of("h2")
-    assert ("tr", {"id": "trial5"}) in report.tags
-    (*_, last) = csv.DictReader(io.StringIO(trials_csv(read_view(two_objectives()))))
-    assert (last["best"], last["broken_limits"], last["enqueued"]) == (
-        "false", "size 0.71 > 0.6", "false",
-    )  # fmt: skip
-
-
-def test_three_objectives_are_drawn_in_pairs():
-    third = {key: value for key, value in LIMIT.items() if key != "safetyConfig"}
-    _, plots = drawn(two_objectives((ACCURACY, SECONDS, third)))
-    figure = figures(plots)["Pareto front"]
-    assert {"xaxis", "xaxis2", "xaxis3"} <= figure["layout"].keys()
-    assert all(trace["mode"] == "markers" for trace in figure["data"])
-    assert sum(trace["showlegend"] for trace in figure["data"]) <= 3
-    growth = next(plot for plot in plots if plot.title == "Growth of the front")
-    assert growth.about.startswith("The number of trials in the front.")
-
-
-def test_five_objectives_are_parallel_coordinates():
-    metrics = [{"metricId": f"m{n}"} for n in range(5)]
-    trials = [trial(k, final=(1, {f"m{n}": float(k) for n in range(5)}), lr=0.1) for k in (1, 2)]
-    _, plots = drawn(vertex(trials, metrics=metrics))
-    lines = figures(plots)["Pareto front"]["data"][0]
-    assert lines["type"] == "parcoords"
-    assert [dimension["values"] for dimension in lines["dimensions"]] == [[1.0, 2.0]] * 5
-    assert lines["line"]["color"] == [0, 2]
-
-
-def test_objectives_without_a_result_have_a_sentence():
-    _, plots = drawn(vertex([trial(1, "ACTIVE", lr=0.1)], metrics=[ACCURACY, SECONDS]))
-    assert (plots[0].title, plots[0].figure) == ("Pareto front", None)
-
-
 NATIVE = {
     "trials": [
         {"number": 1, "state": "SUCCEEDED", "origin": "FIRST_POINT", "metrics": {}},
@@ -313,7 +171,7 @@ def test_rungs_and_enqueued_points_are_those_of_the_native_api():
     assert [shape["x0"] for shape in curves["shapes"]] == [3, 9]
     assert [note["text"] for note in curves["annotations"]] == ["rung 1", "rung 2"]
     cells = Read(page(view, drawing, "", NOW)).texts_of("td")
-    assert "4 known results, 1 enqueued trials" in cells
+    assert "4 known results, 1 enqueued trial" in cells
     assert {"enqueued", "stopped early at rung 2"} <= set(cells)
 
 

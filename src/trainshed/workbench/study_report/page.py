@@ -129,10 +129,14 @@ def _head(view: StudyView, now: datetime) -> Iterator[str]:
 
 def _start(view: StudyView) -> str:
     parts = (
-        (view.known_result_count, "known results"),
-        (len(view.enqueued), "enqueued trials"),
+        (view.known_result_count, "known result"),
+        (len(view.enqueued), "enqueued trial"),
     )
-    return ", ".join(f"{count} {words}" for count, words in parts if count)
+    return ", ".join(_count(count, words) for count, words in parts if count)
+
+
+def _count(count: int, words: str) -> str:
+    return f"{count} {words}{'' if count == 1 else 's'}"
 
 
 def _time(view: StudyView, now: datetime) -> str:
@@ -146,7 +150,7 @@ def _time(view: StudyView, now: datetime) -> str:
 def _leaders(view: StudyView) -> Iterator[str]:
     leaders = view.leaders
     several = len(view.objectives) > 1
-    heading = f"Pareto front: {len(leaders)} trials" if several else "Best trial"
+    heading = f"Pareto front: {_count(len(leaders), 'trial')}" if several else "Best trial"
     yield f"<h2>{heading}</h2>"
     if not leaders:
         yield "<p>No trial has succeeded yet.</p>"
