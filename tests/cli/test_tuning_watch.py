@@ -371,7 +371,15 @@ def test_changes_of_a_study_that_stands_still_are_none():
     assert len(list(changes(view, later))) == 1
 
 
-def test_a_large_study_is_asked_for_less_often(monkeypatch):
+@pytest.mark.parametrize(
+    ("reads_s", "pauses_s"),
+    [
+        pytest.param((2.0, 0.01, 0.01), (10.0, 1.0), id="a large document"),
+        pytest.param((2.0, 3.0, 0.01), (10.0, 10.0), id="a large document twice"),
+        pytest.param((0.01, 12.0, 0.01), (1.0, 1.0), id="a server that starts again meanwhile"),
+    ],
+)
+def test_a_large_study_is_read_less_often(monkeypatch, reads_s, pauses_s):
     paused = []
     states = iter(["JOB_STATE_RUNNING", "JOB_STATE_RUNNING", "JOB_STATE_SUCCEEDED"])
 
@@ -381,7 +389,7 @@ def test_a_large_study_is_asked_for_less_often(monkeypatch):
         def job(self):
             return {"state": next(states)}
 
-    clock = iter([0.0, 2.0, 2.0, 2.01, 3.0])
+    clock = iter([time for read_s in reads_s for time in (0.0, read_s)])
     monkeypatch.setattr(tuning_watch, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     list(tuning_watch._documents(FollowedJob()))
-    assert paused == [2.0 / tuning_watch.SHARE_MAX, tuning_watch.POLL_S]
+    assert tuple(paused) == pauses_s

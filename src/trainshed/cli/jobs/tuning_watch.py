@@ -3,6 +3,7 @@
 On a terminal the view is redrawn in place; in other output each change is printed as a line.
 """
 
+import math
 import os
 import shlex
 import shutil
@@ -79,14 +80,17 @@ def _studies(followed: FollowedJob, trials: NativeTrials) -> Iterator[StudyView]
 
 
 def _documents(followed: FollowedJob) -> Iterator[Json]:
+    last_read_s = math.inf
     while True:
         began = time.monotonic()
         document = followed.job()
         yield document
         if state_of(document) in FINAL_STATES:
             return
-        took_s = time.monotonic() - began
-        followed.pause(max(POLL_S, took_s / SHARE_MAX))
+        read_s = time.monotonic() - began
+        # the shorter of two: a read during a restart of the server takes long only once
+        followed.pause(max(POLL_S, min(read_s, last_read_s) / SHARE_MAX))
+        last_read_s = read_s
 
 
 def _draw_live(followed: FollowedJob, trials: NativeTrials) -> str:
