@@ -219,6 +219,11 @@ def test_known_results_and_first_points_are_checked_without_a_server(trainshed, 
         "    left out of the results: seed\n"
         "  first points: 1, tried before the search\n"
     )
+    again = ("--enqueue", "lr=0.1", "--enqueue", "lr=0.5")
+    run = trainshed("validate", name, "--warm-start", "r.csv", *again)
+    assert run.out.endswith(
+        "  first points: 1, tried before the search; 1 not tried again, with known results\n"
+    )
     run = trainshed("validate", name, "--warm-start", "r.csv", "--format", "json")
     start = run.json[0]["studyStart"]
     assert (start["results"], start["ignored"], start["leftOut"]) == (1, 1, ["seed"])

@@ -74,6 +74,18 @@ def test_results_and_points_are_stored_with_the_study_and_reported(desk):
     assert "lr=0.5" not in json.dumps(record.job.spec.request), "no trial's job carries it"
 
 
+def test_a_first_point_with_a_known_result_is_told_apart(desk):
+    points = [PointRow(name=lr, parameters={"lr": lr, "opt": "sgd"}) for lr in ("0.1", "0.5")]
+    record, report = create(
+        desk, results=(row(1, opt="sgd"),), sources=("results.csv",), points=tuple(points)
+    )
+    assert (report.first_points, report.first_points_known) == (1, 1)
+    assert messages(desk, record, "FIRST_POINTS") == [
+        "1 first point is tried before the search. "
+        "1 more is not tried again: known results have the same values."
+    ]
+
+
 def test_a_study_without_them_has_no_events_of_them(desk):
     record, report = create(desk)
     assert report is None
@@ -201,6 +213,7 @@ def test_first_points_at_fault_are_named_with_their_parameter(desk):
         "start.points[1].opt",
         "start.points[2].x",
         "start.points[2].lr",
+        "start.points[2].opt",
     ]
     assert "start.points[0].lr: lr is not between 0 and 1, got 7" in error.message
 

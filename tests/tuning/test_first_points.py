@@ -46,6 +46,22 @@ def test_each_point_and_parameter_at_fault_is_named():
     ]
 
 
+def test_all_faults_of_a_point_are_named_at_once():
+    names = {"nn": 1, "opt": "rms", "m": 3}
+    assert faults(names, {"n": 9, "loss": 1, "s": 2}) == [
+        (0, "nn", "nn is not a parameter of the study (n, opt, m); did you mean n?"),
+        (0, "opt", "opt is not one of adam, sgd, got rms"),
+        (1, "loss", "loss, s are not parameters of the study (n, opt, m)"),
+        (1, "n", "n is not a whole number from 1 to 8, got 9"),
+        (1, "opt", "opt is missing and has no defaultValue"),
+    ]
+
+
+def test_a_sentence_lists_the_first_unknown_names():
+    [(_, _, message)] = faults({"opt": "adam", **{f"x{n}": 1 for n in range(20)}})
+    assert message.startswith("x0, x1, x2, x3, x4, x5, x6, x7 and 12 more are not parameters")
+
+
 @pytest.mark.parametrize("algorithm", Algorithm)
 def test_first_points_come_before_every_search_and_each_once(algorithm):
     spec = study(*SPACE, algorithm=algorithm, trial_count_max=20)

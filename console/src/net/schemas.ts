@@ -594,6 +594,7 @@ export type StudyStartReport = {
   reasons: Array<IgnoredResults>;
   leftOut: Array<string>;
   firstPoints: number;
+  firstPointsKnown?: number;
   message: string;
 };
 

@@ -7,14 +7,17 @@ server goes on with the first one that has no trial; no state says how far it is
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from trainshed.model.spelling import did_you_mean, nearest_name
 from trainshed.model.study import StudySpec
 from trainshed.model.study_start import PointRow
 from trainshed.model.trials import TrialOrigin, Values
-from trainshed.tuning.known_results import ValueFault, find_point, shorten
+from trainshed.tuning.known_results import ValueFault, choose_values, shorten
 from trainshed.tuning.space import Space, space_of
 
 #: The most faults that are listed: a point may name any number of unknown parameters.
 FAULTS_MAX: Final = 100
+#: The most unknown names that a sentence lists.
+_NAMES_MAX: Final = 8
 
 
 class PointFault(NamedTuple):
@@ -33,14 +36,10 @@ def check_points(
     points: dict[Values, str] = {}
     faults: list[PointFault] = []
     for position, row in enumerate(rows):
-        point_faults = list(_check_names(space, row.parameters))
-        point = None
-        try:
-            point = find_point(space, row.parameters)
-        except ValueFault as fault:
-            message = f"{fault.reason}, got {fault.value}" if fault.value else fault.reason
-            point_faults.append((fault.parameter, message))
-        if point is not None and not point_faults:
+        chosen, value_faults = choose_values(space, row.parameters)
+        point_faults = [*_check_names(space, row.parameters), *map(_describe_fault, value_faults)]
+        if not point_faults:
+            point = space.point(chosen)
             point_faults = list(_check_activity(space, row, point))
             if not point_faults and point in points:
                 point_faults.append(("", f"it is the same point as {points[point]}"))
@@ -49,6 +48,11 @@ def check_points(
         if len(faults) >= FAULTS_MAX:
             break
     return tuple(points), tuple(faults[:FAULTS_MAX])
+
+
+def _describe_fault(fault: ValueFault) -> tuple[str, str]:
+    message = f"{fault.reason}, got {fault.value}" if fault.value else fault.reason
+    return fault.parameter, message
 
 
 def next_point(
@@ -68,10 +72,17 @@ def origin_of(values: Values, points: Collection[Values]) -> TrialOrigin:
 
 
 def _check_names(space: Space, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield at most one fault, for all names that the study lacks."""
     names = dict.fromkeys(dimension.name for dimension in space.dimensions)
-    for name in values:
-        if name not in names:
-            yield name, f"{shorten(name)} is not a parameter of the study ({', '.join(names)})"
+    unknown = [name for name in values if name not in names]
+    if not unknown:
+        return
+    are = "is not a parameter" if len(unknown) == 1 else "are not parameters"
+    hint = did_you_mean(nearest_name(unknown[0], names)) if len(unknown) == 1 else ""
+    listed = ", ".join(map(shorten, unknown[:_NAMES_MAX]))
+    rest = len(unknown) - _NAMES_MAX
+    listed += f" and {rest} more" if rest > 0 else ""
+    yield unknown[0], f"{listed} {are} of the study ({', '.join(names)}){hint}"
 
 
 def _check_activity(space: Space, row: PointRow, point: Values) -> Iterator[tuple[str, str]]:

@@ -76,13 +76,27 @@ def find_point(space: Space, values: Mapping[str, RawValue]) -> Values:
     """Return the point with these values; a missing one is the parameter's default.
 
     Values of parameters that are inactive at this point, or that the space lacks, are left out.
-    Raises ValueFault.
+    Raises ValueFault for the first value that cannot be used.
     """
+    chosen, faults = choose_values(space, values)
+    if faults:
+        raise faults[0]
+    return space.point(chosen)
+
+
+def choose_values(
+    space: Space, values: Mapping[str, RawValue]
+) -> tuple[dict[int, Value], list[ValueFault]]:
+    """Return the values of active dimensions by index, and a fault for each other one."""
     chosen: dict[int, Value] = {}
+    faults: list[ValueFault] = []
     for dimension in space.dimensions:
         if dimension.is_active(chosen):
-            chosen[dimension.index] = _choose_value(dimension, values)
-    return space.point(chosen)
+            try:
+                chosen[dimension.index] = _choose_value(dimension, values)
+            except ValueFault as fault:
+                faults.append(fault)
+    return chosen, faults
 
 
 def _choose_value(dimension: Dimension, values: Mapping[str, RawValue]) -> Value:

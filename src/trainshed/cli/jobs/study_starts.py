@@ -160,8 +160,10 @@ def list_start_lines(report: Json) -> Iterator[str]:
         yield f"  ignored {reason['count']}: {reason['reason']} ({_list_examples(reason)})"
     if left_out := report.get("leftOut"):
         yield f"  left out of the results: {_list_names(left_out)}"
-    if points := report.get("firstPoints"):
-        yield f"first points: {points}, tried before the search"
+    points, known = report.get("firstPoints", 0), report.get("firstPointsKnown", 0)
+    if points or known:
+        text = f"first points: {points}, tried before the search"
+        yield text + (f"; {known} not tried again, with known results" if known else "")
 
 
 def _list_examples(reason: Json) -> str:

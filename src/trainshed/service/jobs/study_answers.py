@@ -149,6 +149,8 @@ class StudyStartReport(Answer):
     """Parameters, metrics and columns of the used results that the study has not."""
     first_points: int
     """The number of points that are tried before the search."""
+    first_points_known: int = 0
+    """The number of first points that are not tried, because a known result has their values."""
     message: str
     """One sentence about the results; empty if none were given."""
 

@@ -116,7 +116,15 @@ def make_events(report: StudyStartReport) -> Iterator[NewEvent]:
         data = {"taken": report.results, "ignored": report.ignored, "reasons": reasons}
         data |= {"left_out": list(report.left_out)[:REASONS_MAX]}
         yield NewEvent(kind=KNOWN_RESULTS, message=report.message, data={**data, **severity})
-    if report.first_points:
-        are = "point is" if report.first_points == 1 else "points are"
-        message = f"{report.first_points} first {are} tried before the search."
-        yield NewEvent(kind=FIRST_POINTS, message=message, data={"points": report.first_points})
+    if report.first_points or report.first_points_known:
+        data = {"points": report.first_points, "known": report.first_points_known}
+        yield NewEvent(kind=FIRST_POINTS, message=_describe_points(report), data=data)
+
+
+def _describe_points(report: StudyStartReport) -> str:
+    are = "point is" if report.first_points == 1 else "points are"
+    text = f"{report.first_points} first {are} tried before the search."
+    if known := report.first_points_known:
+        are = "more is" if known == 1 else "more are"
+        text += f" {known} {are} not tried again: known results have the same values."
+    return text
