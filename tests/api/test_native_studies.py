@@ -184,6 +184,21 @@ def test_an_explanation_says_how_many_trials_are_safe(store):
     assert "size at most 2: 2 of 3 ended trials are safe (67%). The best so far" in message
 
 
+def test_an_explanation_of_a_study_that_has_ended_names_its_best_trial(store):
+    record = add_study(store, project="demo", job_id="over", study=SPEC)
+    add_trials(store, record.uid, 1, 2)
+    advance(store, record.uid, trials=(succeeded(1, 0.5), succeeded(2, 0.9)))
+    go(store, record.uid, JobState.SUCCEEDED)
+    message = Stories(store).explain("demo", "over").message
+    assert message.startswith(
+        "It completed successfully. 2 of 50 trials were made: 2 succeeded. size at most 2: "
+    )
+    assert "The best is trial 2 with accuracy 0.9, size 1 (" in message
+    failed = add_study(store, project="demo", job_id="empty", study=SPEC)
+    go(store, failed.uid, JobState.CANCELLED)
+    assert "trials" not in Stories(store).explain("demo", "empty").message
+
+
 def test_a_young_study_has_no_leader(edge, store):
     add_study(store, project="demo", job_id="young", study=SPEC)
     body = get(edge, "young/study")

@@ -15,7 +15,11 @@ STOP = {
     "reason": "Its best acc is 0.1",
 }  # fmt: skip
 TRIALS = [
-    {"number": 1, "metrics": {"acc": 0.9}, "parameters": {"lr": 0.5}},
+    {
+        "number": 1,
+        "metrics": {"acc": 0.93794761405},
+        "parameters": {"lr": 0.125678901, "units": 32.0},
+    },
     {"number": 2, "metrics": {"acc": 0.1}, "parameters": {}, "earlyStop": STOP},
 ]
 ANSWERS = {
@@ -42,10 +46,10 @@ def test_a_study_is_printed_with_its_best_trial_stops_and_importances(trainshed)
     assert shown.code == 0, shown.err
     assert shown.out.splitlines() == [
         "digits: RUNNING",
-        "3 of 9 trials were made, 1 running, 2 succeeded, 1 stopped early",
+        "3 of 9 trials were made, 1 running, 2 succeeded, 1 of these stopped early",
         STUDY["message"],
-        "best: trial 1: acc=0.9",
-        "  with lr=0.5",
+        "best: trial 1: acc=0.937948",
+        "  with lr=0.125679, units=32",
         "How much a parameter decides.",
         "PARAMETER  IMPORTANCE",
         "─────────  ──────────",
@@ -91,10 +95,10 @@ def test_a_front_and_broken_limits_are_printed(trainshed):
     assert lines[3:9] == [
         "size at most 0.6: 2 of 3 ended trials are safe (67%)",
         "Pareto front of 2 trials: 1, 3",
-        "trial 1: acc=0.9",
-        "  with lr=0.5",
+        "trial 1: acc=0.937948",
+        "  with lr=0.125679, units=32",
         "trial 3: acc=0.5",
-        "  with lr=0.5",
+        "  with lr=0.125679, units=32",
     ]
     assert lines[-1] == "trial 2 breaks a limit: size 0.71 > 0.6"
     assert document["study"]["frontSize"] == 2
@@ -116,7 +120,7 @@ def test_rungs_and_the_start_are_printed(trainshed):
         shown = trainshed("jobs", "study", "tune", "--project", "p", "--url", server.url)
     assert shown.out.splitlines()[3:7] == [
         "known results from elsewhere: 4",
-        "enqueued: trials 1",
+        "enqueued: trial 1",
         "rung 1 at step 3: 9 trials, continue from 0.5",
         "rung 2 at step 9: 2 trials",
     ]

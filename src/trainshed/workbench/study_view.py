@@ -150,11 +150,15 @@ def rank_trials(view: StudyView) -> list[TrialRecord]:
 
 
 def describe_counts(view: StudyView) -> str:
-    """Count the trials by state, as in "4 of 24: 3 succeeded, 1 running"."""
+    """Count the trials by state, as in "4 of 24: 3 succeeded, 1 of these stopped early, ..."."""
     unfinished = [trial for trial in view.trials if not trial.state.is_final]
     running = sum(trial.start_time is not None for trial in unfinished)
+    stopped = sum(
+        trial.stopped_early for trial in view.trials if trial.state is TrialState.SUCCEEDED
+    )
     parts = (
         (view.count(TrialState.SUCCEEDED), "succeeded"),
+        (stopped, "of these stopped early"),
         (view.count(TrialState.INFEASIBLE), "infeasible"),
         (running, "running"),
         (len(unfinished) - running, "waiting"),

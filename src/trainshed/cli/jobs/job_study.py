@@ -9,7 +9,7 @@ from trainshed.cli.jobs.job_names import HELP, find_job
 from trainshed.cli.terminal import print_result, table
 from trainshed.client.faults import Json
 from trainshed.client.following import NativeTrials
-from trainshed.model.trials import TrialOrigin
+from trainshed.model.trials import TrialOrigin, format_short
 from trainshed.tuning.fronts import LISTED_MAX, describe_front
 
 #: The counts of trials that are printed if they are not 0, and their words.
@@ -18,7 +18,7 @@ _COUNTS: Final = (
     ("waiting", "waiting"),
     ("succeeded", "succeeded"),
     ("infeasible", "infeasible"),
-    ("stoppedEarly", "stopped early"),
+    ("stoppedEarly", "of these stopped early"),
 )
 
 #: The most trials whose broken limits are printed.
@@ -90,7 +90,8 @@ def _describe_start(study: Json, trials: Mapping[int, Json]) -> Iterator[str]:
     first = TrialOrigin.FIRST_POINT.value
     enqueued = [str(number) for number, trial in trials.items() if trial.get("origin") == first]
     if enqueued:
-        yield f"enqueued: trials {', '.join(enqueued)}"
+        noun = "trial" if len(enqueued) == 1 else "trials"
+        yield f"enqueued: {noun} {', '.join(enqueued)}"
     unit = "second" if study.get("rungsByTime") else "step"
     for number, rung in enumerate(study.get("rungs") or (), 1):
         bar = f", continue from {rung['bar']:g}" if "bar" in rung else ""
@@ -129,4 +130,5 @@ def _describe_counts(study: Json) -> str:
 
 
 def _pairs(trial: Json, part: str) -> str:
-    return ", ".join(f"{name}={value}" for name, value in trial[part].items()) or "nothing"
+    pairs = trial[part].items()
+    return ", ".join(f"{name}={format_short(value)}" for name, value in pairs) or "nothing"

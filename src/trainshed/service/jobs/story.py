@@ -116,7 +116,7 @@ class Stories:
         return JobExplanation(
             name=record.name,
             state=record.job.status.state,
-            message=waiting.message if waiting else self.explain_state(record),
+            message=waiting.message if waiting else " ".join(self._explain(record)),
             waiting=waiting,
             warning=" ".join(warnings) or None,
             reduction=self._reduction(record, parts),
@@ -132,6 +132,11 @@ class Stories:
         return JobEvents(
             events=[answer_of(JobEvent, row, time=timestamp(row.stamp_ns)) for row in rows]
         )
+
+    def _explain(self, record: JobRecord) -> Iterator[str]:
+        yield self.explain_state(record)
+        if record.job.spec.is_study and record.job.status.state.is_final:
+            yield from _describe_results(self, record, self.store.trial_results(record.uid))
 
     def explain_state(self, record: JobRecord) -> str:
         """Return the sentences that explain the state of a job that does not wait."""
@@ -203,17 +208,27 @@ _WORDS: Final = {
 
 def study_sentence(stories: Stories, record: JobRecord) -> str:
     """Return the sentences that explain the state of a tuning job that has not ended."""
-    study = record.job.spec.study
-    assert study is not None, f"job {record.uid} has no study"  # noqa: S101
+    study = _study_of(record)
     results = stories.store.trial_results(record.uid)
     if not results:
         return "Its first trials are about to be made."
-    sentences = [
-        _describe_counts(study, results),
-        *_describe_leader(stories.store, record, study, results),
-        *describe_progress(stories, record, study, results),
-    ]
-    return " ".join(sentences)
+    progress = describe_progress(stories, record, study, results)
+    return " ".join((*_describe_results(stories, record, results), *progress))
+
+
+def _study_of(record: JobRecord) -> StudySpec:
+    study = record.job.spec.study
+    assert study is not None, f"job {record.uid} has no study"  # noqa: S101
+    return study
+
+
+def _describe_results(
+    stories: Stories, record: JobRecord, results: Sequence[TrialResult]
+) -> Iterator[str]:
+    """Yield how many trials a study has, and the best one or the front; nothing without trials."""
+    if results:
+        yield _describe_counts(_study_of(record), results)
+        yield from _describe_leader(stories.store, record, _study_of(record), results)
 
 
 def describe_progress(
@@ -251,7 +266,8 @@ def _describe_leader(
     whole = store.trials_after(record.uid, after=leader.number - 1, limit=1)
     pairs = [pair for stored in whole for pair in stored.trial.values]
     parameters = ", ".join(f"{name}={text_of(value)}" for name, value in pairs)
-    yield f"The best so far is trial {leader.number} with {values} ({parameters})."
+    best_so_far = "best" if record.job.status.state.is_final else "best so far"
+    yield f"The {best_so_far} is trial {leader.number} with {values} ({parameters})."
 
 
 def _first_waiting(store: Store, results: Sequence[TrialResult]) -> Iterator[str]:
