@@ -80,10 +80,11 @@ def test_a_first_point_with_a_known_result_is_told_apart(desk):
         desk, results=(row(1, opt="sgd"),), sources=("results.csv",), points=tuple(points)
     )
     assert (report.first_points, report.first_points_known) == (1, 1)
-    assert messages(desk, record, "FIRST_POINTS") == [
+    [message] = messages(desk, record, "FIRST_POINTS")
+    assert message == (
         "1 first point is tried before the search. "
         "1 more is not tried again: known results have the same values."
-    ]
+    )
 
 
 def test_a_study_without_them_has_no_events_of_them(desk):
