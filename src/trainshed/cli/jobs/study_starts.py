@@ -160,10 +160,10 @@ def list_start_lines(report: Json) -> Iterator[str]:
         yield f"  ignored {reason['count']}: {reason['reason']} ({_list_examples(reason)})"
     if left_out := report.get("leftOut"):
         yield f"  left out of the results: {_list_names(left_out)}"
-    points, known = report.get("firstPoints", 0), report.get("firstPointsKnown", 0)
-    if points or known:
+    points, tried = report.get("firstPoints", 0), report.get("firstPointsKnown", 0)
+    if points or tried:
         text = f"first points: {points}, tried before the search"
-        yield text + (f"; {known} not tried again, with known results" if known else "")
+        yield text + (f"; {tried} not tried again, with known results" if tried else "")
 
 
 def _list_examples(reason: Json) -> str:

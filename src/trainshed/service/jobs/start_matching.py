@@ -100,14 +100,14 @@ def _report(
     matched: MatchedResults, sources: Sequence[str], points: Sequence[Values]
 ) -> StudyStartReport:
     reasons = list(_count_reasons(matched.ignored))
-    known = len({*points} & {result.values for result in matched.taken})
+    tried = len({*points} & {result.values for result in matched.taken})
     return StudyStartReport(
         results=len(matched.taken),
         ignored=len(matched.ignored),
         reasons=reasons[:REASONS_MAX],
         left_out=matched.left_out,
-        first_points=len(points) - known,
-        first_points_known=known,
+        first_points=len(points) - tried,
+        first_points_known=tried,
         message=_describe_results(matched, sources, reasons),
     )
 

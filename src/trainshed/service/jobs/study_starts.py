@@ -124,7 +124,7 @@ def make_events(report: StudyStartReport) -> Iterator[NewEvent]:
 def _describe_points(report: StudyStartReport) -> str:
     are = "point is" if report.first_points == 1 else "points are"
     text = f"{report.first_points} first {are} tried before the search."
-    if known := report.first_points_known:
-        are = "more is" if known == 1 else "more are"
-        text += f" {known} {are} not tried again: known results have the same values."
+    if tried := report.first_points_known:
+        are = "more is" if tried == 1 else "more are"
+        text += f" {tried} {are} not tried again: known results have the same values."
     return text
