@@ -191,8 +191,12 @@ def test_a_limit_is_drawn_and_told():
     trials = [trial(n, final=(1, {"accuracy": n / 9, "seconds": n * 8.0}), lr=0.01) for n in (1, 4)]
     document = vertex(trials, metrics=[ACCURACY, limit])
     _, plots = drawn(document)
-    names = [trace.get("name") for trace in figures(plots)["Optimisation history"]["data"]]
-    assert "Infeasible Trial" in names
+    history, parallel = (
+        {trace["name"] for trace in figures(plots)[title]["data"] if trace.get("showlegend", True)}
+        for title in ("Optimisation history", "Parallel coordinates")
+    )
+    assert {"beyond a limit", "Best Value"} <= history
+    assert {"safe", "beyond a limit"} <= parallel
     cells = read(document).texts_of("td")
     assert "seconds at most 20: 1 of 2 ended trials are safe (50%)" in cells
     assert "seconds 32 > 20" in cells

@@ -76,6 +76,11 @@ def _ticks(axes: Axes, label: str) -> dict[str, Any]:
 _BRANCHES_MAX: Final = 4
 #: The most learning curves of one plot: a browser draws more of them slowly.
 _CURVES_MAX: Final = 100
+_BEYOND: Final = "beyond a limit"
+#: Optuna's words for trials within and beyond the limits; a trial without a result is infeasible.
+_LIMIT_WORDS: Final = {"Feasible": "safe", "Infeasible": _BEYOND}
+#: The place of a legend that neither plotly's buttons nor the labels of the axes cover.
+_BELOW: Final = {"orientation": "h", "x": 0, "xanchor": "left", "y": -0.12, "yanchor": "top"}
 
 
 def plots(view: StudyView) -> Iterator[Plot]:
@@ -115,6 +120,7 @@ def _metric_plots(study: Study, axes: Axes, metric: Metric, view: StudyView) -> 
 
 def _history(study: Study, name: str, goal: str) -> Plot:
     figure = visualization.plot_optimization_history(study, target_name=name)
+    figure.update_traces(name=_BEYOND, showlegend=True, selector={"name": "Infeasible Trial"})
     about = f"The final value of each trial, and the best so far; {goal}."
     return lay_out("Optimisation history", about, figure)
 
@@ -142,6 +148,9 @@ def _parallels(study: Study, name: str, suffix: str, done: Sequence[FrozenTrial]
 
 def _parallel(study: Study, name: str, labels: frozenset[str], title: str, about: str) -> Plot:
     figure = visualization.plot_parallel_coordinate(study, sorted(labels), target_name=name)
+    for words, own_words in _LIMIT_WORDS.items():
+        figure.update_traces(name=own_words, selector={"name": words})
+    figure.update_layout(legend=_BELOW)
     return lay_out(title, f"{about} Point at a line to see its values.", figure)
 
 

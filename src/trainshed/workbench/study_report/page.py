@@ -32,7 +32,8 @@ h1 { font-size: 1.6rem; overflow-wrap: anywhere; } h2 { font-size: 1.2rem; margi
 p { color: #57606a; } pre { background: #f4f6f8; padding: .7rem; overflow-x: auto; }
 table { border-collapse: collapse; } th { text-align: left; }
 th, td { padding: .2rem .7rem .2rem 0; vertical-align: top; }
-.head th { font-weight: 600; color: #57606a; } .head td { overflow-wrap: anywhere; }
+.head th { font-weight: 600; color: #57606a; padding-right: 1.2rem; }
+.head td { overflow-wrap: anywhere; }
 .wide { overflow: auto; max-height: 80vh; } .drawn { overflow-x: auto; }
 .trials { font-size: 13px; } .trials td { white-space: nowrap; border-top: 1px solid #e6e9ed; }
 .trials th { position: sticky; top: 0; background: #fff; cursor: pointer; }
