@@ -241,6 +241,9 @@ def test_first_points_and_results_at_fault_are_refused_by_their_flags(trainshed,
     (tmp_path / "r.csv").write_text("lr,acc\n3,0.5\n")
     run = trainshed("validate", name, "--warm-start", "r.csv")
     assert (run.code, "--warm-start: 0 of 1 known result of r.csv are used" in run.out) == (1, True)
+    (tmp_path / "r.csv").write_text("lr,accuracy\n0.3,0.5\n")
+    run = trainshed("validate", name, "--warm-start", "r.csv")
+    assert "ignored: metric acc is missing (1); the first one has lr, accuracy (acc" in run.out
     run = trainshed("validate", written("ml.json", GOOD), "--enqueue", "lr=1")
     assert run.code == 1
     assert "--enqueue: the job is not a tuning job (accepted: a tuning job)" in run.out

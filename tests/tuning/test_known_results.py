@@ -146,7 +146,7 @@ def test_values_without_names_are_the_objectives_in_their_order():
     matched = match_results(two, rows)
     assert matched.taken[0].metrics == (("loss", 0.5), ("acc", 0.9))
     assert matched.ignored[0].reason == (
-        "it has 1 values without names, and the study has 2 objectives"
+        "it has 1 value without names, and the study's objectives are loss, acc"
     )
     assert reasons(study(double()), unnamed((0.5, Goal.MAXIMIZE))) == [
         ("its value has no name and the other goal: this study minimizes loss", "")

@@ -87,6 +87,8 @@ def test_exports_of_optuna_and_mlflow_are_tables_with_prefixes(folder):
     [
         ("", "line 1 of r.csv must have the names of the columns, got nothing"),
         ("lr,lr\n1,2\n", "line 1 of r.csv has the column lr twice"),
+        ("lr;acc\n0,1;2\n", "line 1 of r.csv must have commas between the columns, got lr;acc"),
+        ("lr\tacc\n1\t2\n", "line 1 of r.csv must have commas between the columns, got lr\tacc"),
         ("lr\n1,2\n", "line 2 of r.csv has 2 cells, and line 1 has 1"),
         ('lr\n"1\n', "r.csv is not CSV: line 2: unexpected end of data"),
         ("params_lr,value\n1,high\n", "line 2 of r.csv: the value must be a number, got high"),

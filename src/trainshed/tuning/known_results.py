@@ -199,9 +199,10 @@ class _Matcher:
         if not row.unnamed or all(goal.metric_id in row.metrics for goal in goals):
             return {}
         if len(row.unnamed) != len(goals):
+            values = "1 value" if len(row.unnamed) == 1 else f"{len(row.unnamed)} values"
+            names = ", ".join(goal.metric_id for goal in goals)
             raise ValueFault(
-                f"it has {len(row.unnamed)} values without names, and the study has "
-                f"{len(goals)} objectives"
+                f"it has {values} without names, and the study's objectives are {names}"
             )
         for unnamed, goal in zip(row.unnamed, goals, strict=True):
             if unnamed.goal not in {None, goal.goal}:

@@ -5,6 +5,7 @@ Needs no store, so that ``validate`` can check files on a machine without a serv
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from trainshed.model.faults import Violation
@@ -14,6 +15,7 @@ from trainshed.model.study_start import (
     POINTS_MAX,
     IgnoredRow,
     PointRow,
+    ResultRow,
     StartCall,
     StudyStart,
 )
@@ -30,6 +32,8 @@ LABEL_FIELD: Final = f"labels.{WARM_START_LABEL}"
 #: The reasons and the rows of a reason that an answer has; the reasons and sources in a sentence.
 REASONS_MAX: Final = 50
 _ROWS_MAX: Final = 3
+#: The names of a result that a refusal lists.
+_NAMES_MAX: Final = 12
 _SENTENCE_REASONS_MAX: Final = 4
 _SENTENCE_SOURCES_MAX: Final = 8
 
@@ -53,10 +57,20 @@ def match_start(study: StudySpec | None, call: StartCall) -> BuiltStart | list[V
     matched = match_results(study, call.results)
     report = _report(matched, call.sources, points)
     if matched.ignored and not matched.taken and not call.studies:
-        accepted = "results with the study's metrics and values of its parameters"
-        violations.append(wrong_results(RESULTS_FIELD, report.message, accepted))
+        metrics = ", ".join(metric.metric_id for metric in study.metrics)
+        message = f"{report.message.rstrip('.')}; {_describe_names(call.results[0])}"
+        accepted = f"results with {metrics} and values of the study's parameters"
+        violations.append(wrong_results(RESULTS_FIELD, message, accepted))
     start = StudyStart(results=matched.taken, points=points)
     return violations or BuiltStart(start=start, report=report)
+
+
+def _describe_names(row: ResultRow) -> str:
+    """Describe what a result has: a misspelled name is seen at once."""
+    names = list(dict.fromkeys(chain(row.parameters, row.metrics, row.cells)))
+    rest = len(names) - _NAMES_MAX
+    listed = ", ".join(map(shorten, names[:_NAMES_MAX])) or "no names"
+    return f"the first one has {listed}{f' and {rest} more' if rest > 0 else ''}"
 
 
 def _field_of(call: StartCall) -> str:

@@ -17,6 +17,8 @@ _PARAMETERS: Final = ("parameters.", "params.", "params_")
 _METRICS: Final = ("metrics.", "values_")
 #: Optuna's column of the only objective.
 _VALUE: Final = "value"
+#: What programs write between columns instead of commas.
+_SEPARATORS: Final = (";", "\t")
 _STATES: Final = ("state", "status")
 #: The states of a finished trial or run.
 SUCCESSES: Final = frozenset({"SUCCEEDED", "COMPLETE", "FINISHED"})
@@ -52,6 +54,10 @@ def _check_heading(heading: Sequence[str], source: str) -> None:
     repeated = sorted({name for name in heading if heading.count(name) > 1 and name})
     if not any(heading):
         raise UsageFault(f"line 1 of {source} must have the names of the columns, got nothing")
+    if len(heading) == 1 and any(separator in heading[0] for separator in _SEPARATORS):
+        raise UsageFault(
+            f"line 1 of {source} must have commas between the columns, got {heading[0][:60]}"
+        )
     if repeated:
         raise UsageFault(f"line 1 of {source} has the column {repeated[0]} twice")
 
