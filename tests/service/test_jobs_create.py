@@ -16,14 +16,16 @@ from service.submitting import (
     pool,
     refusal,
 )
+from store.builders import advance, ended, trial, trial_job
 from trainshed.model.refusals import Code
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.model.study import SEARCH_RULE, AshaRule
+from trainshed.model.trials import Measurement, TrialState
 from trainshed.placement.jobs import QuotaRule
 from trainshed.store.records.jobs import JobKind
-from trainshed.store.records.studies import StudyStep
+from trainshed.store.records.studies import NewTrial, StudyStep
 from trainshed.wire import detect
 from trainshed.wire.aiplatform_v1 import render as vertex
 from trainshed.wire.ml_v1 import render as ml_v1
@@ -343,6 +345,15 @@ def test_a_label_beside_another_rule_of_gclouds_file_is_refused(desk):
     ]
 
 
+def make_two_trials(store, uid):
+    """Give the study ``first`` a trial with a result and one without."""
+    jobs = [trial_job(number, study_id="first", project=PROJECT) for number in (1, 2)]
+    new_trials = [NewTrial(trial=trial(n), job=job) for n, job in enumerate(jobs, 1)]
+    advance(store, uid, new_trials=tuple(new_trials))
+    won = trial(1, state=TrialState.SUCCEEDED, final=Measurement(metrics=(("acc", 0.5),)))
+    advance(store, uid, trials=(won, ended(2)))
+
+
 def test_a_study_goes_on_only_from_one_that_is_over_and_alike(desk):
     document = study_document(JobKind.ML_JOB)
 
@@ -353,6 +364,7 @@ def test_a_study_goes_on_only_from_one_that_is_over_and_alike(desk):
         return desk.jobs.create(JobKind.ML_JOB, PROJECT, "", changed, creator="ann")
 
     first = create("first")
+    make_two_trials(desk.store, first.uid)
     for job_id, word in (("nobody", "there is no"), ("first", "not over")):
         error = refusal(create, "second", resumePreviousJobId=job_id)
         assert fields(error) == ["trainingInput.hyperparameters.resumePreviousJobId"]
@@ -364,6 +376,8 @@ def test_a_study_goes_on_only_from_one_that_is_over_and_alike(desk):
     assert "other parameters" in error.message
     second = create("second", resumePreviousJobId="first")
     assert second.job.spec.study.resume_previous_uid == first.uid
+    events = [e.message for e in desk.store.events(second.uid) if e.kind == "KNOWN_RESULTS"]
+    assert events == ["1 of 2 trials of study first is used."]
 
 
 def test_a_study_that_goes_on_and_names_no_parameters_has_those_of_the_earlier_one(desk):

@@ -1,7 +1,7 @@
 """Tuning jobs: the study that a new one continues, its trials, and their jobs."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -13,7 +13,8 @@ from trainshed.model.reduction_report import PLANNED
 from trainshed.model.resource_names import CUSTOM_JOBS, TRIALS, resource_name
 from trainshed.model.roles import Dialect
 from trainshed.model.study import SEARCH_RULE, ParameterSpec, StudySpec, TrialSpec
-from trainshed.model.trials import TrialRecord, TrialView, text_of
+from trainshed.model.study_start import KNOWN_RESULTS
+from trainshed.model.trials import TrialRecord, TrialState, TrialView, text_of
 from trainshed.service.jobs.refusing import invalid
 from trainshed.service.jobs.submission import AdmittedJob, Parse
 from trainshed.store.opening import Store
@@ -40,7 +41,23 @@ def as_study(store: Store, project: str, admitted: AdmittedJob) -> AdmittedJob:
         spec=_complete_study(admitted.spec, uid),
         expanded=_complete_study(admitted.expanded, uid),
         limits=limits_of_study(admitted.spec, admitted.limits),
+        events=(*admitted.events, *_describe_previous(store, admitted.spec, uid)),
     )
+
+
+def _describe_previous(store: Store, spec: JobSpec, uid: int | None) -> Iterator[NewEvent]:
+    """Yield an event with what the study takes from the study that it continues."""
+    if spec.study is None or uid is None:
+        return
+    trials = [result.trial for result in store.trial_results(uid)]
+    taken = sum(trial.state is TrialState.SUCCEEDED for trial in trials)
+    are = "is" if taken == 1 else "are"
+    text = (
+        f"{taken} of {len(trials)} trials of study {spec.study.resume_previous_job_id} {are} used"
+    )
+    known, _ = store.count_start(uid)
+    text += f", and the {known} known results of that study" if known else ""
+    yield NewEvent(kind=KNOWN_RESULTS, message=f"{text}.", data={"taken": taken + known})
 
 
 def parse_resumed(parse: Parse, store: Store, project: str, document: Mapping[str, Any]) -> Parsed:
