@@ -66,6 +66,7 @@ def test_the_last_trials_of_a_study_are_stopped_early_as_all_others():
         4,
         "median",
     )
+    assert event.message == f"Trial 4 is stopped early. {event.data['reason']}."
     assert json.dumps(event.data), "the store writes it as JSON"
     assert (step.state, step.new) == (JobState.RUNNING, ())
 
@@ -95,4 +96,6 @@ def test_a_study_that_has_stopped_its_trials_is_over_although_one_brings_progres
     step = advance(spec, JobState.RUNNING, snapshots, StudyContext(now=NOW, began=NOW, seed=1))
     assert (step.state, step.new, step.error) == (JobState.SUCCEEDED, (), None)
     assert [trial.state for trial in step.changed] == [TrialState.INFEASIBLE, TrialState.SUCCEEDED]
-    assert "still succeeded" in {event.kind: event.message for event in step.events}["STUDY_ENDED"]
+    [end] = [event.message for event in step.events if event.kind == "STUDY_ENDED"]
+    assert "still succeeded" in end
+    assert (end[-1], end[-2] == ".") == (".", False), "it is a sentence, as those of trials are"

@@ -84,7 +84,7 @@ def _finish(
     final_state = JobState.FAILED if ending.failed else JobState.SUCCEEDED
     state = _state_when(draft, final_state, state)
     if state is final_state:
-        draft.events.append(StudyEvent("STUDY_ENDED", ending.reason))
+        draft.events.append(StudyEvent("STUDY_ENDED", f"{ending.reason.rstrip('.')}."))
     return _result(draft, before, (), state, ending.reason if ending.failed else None)
 
 
@@ -177,7 +177,7 @@ def _stop_early(draft: _Study) -> None:
     trials = tuple(draft.trials.values())
     for number, stop in to_stop(draft.spec, trials).items():
         stopping = replace(draft.trials[number], state=TrialState.STOPPING, stopped_early=True)
-        message = f"Trial {number} is stopped early. {stop.reason}"
+        message = f"Trial {number} is stopped early. {stop.reason.rstrip('.')}."
         data = {"trial": number, **asdict(stop)}
         draft.put(stopping, StudyEvent(TRIAL_STOPPED_EARLY, message, data))
     for number, prediction in predicted(draft.spec, trials).items():

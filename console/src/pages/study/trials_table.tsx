@@ -55,7 +55,7 @@ function columnsOf(view: StudyView, name: StudyName, goodput: StudyGoodput | nul
     ...(view.trials.some(({ origin }) => origin) ? [{ ...valueColumn("origin", "origin", (trial) => (trial.origin === "FIRST_POINT" ? "enqueued" : ""), false), width: "7rem" }] : []),
     { ...valueColumn("step", "step", (trial) => trial.step ?? null), width: "5rem" },
     ...parameters.map((id) => valueColumn(`parameters.${id}`, id, (trial) => trial.parameters[id] ?? null, !categories.has(id))),
-    { ...valueColumn("seconds", "seconds", secondsOf), width: "5rem" },
+    { ...valueColumn("seconds", "time (s)", secondsOf), width: "5rem" },
     ...(goodput ? timeColumns(goodput) : []),
     { id: "links", title: "Log", width: "8rem", value: () => null, cell: (trial, isActive) => <><TrialLink name={name} trial={trial} tabIndex={isActive ? 0 : -1} /> <button type="button" class="link" tabIndex={isActive ? 0 : -1} onClick={() => void copyText(listArguments(trial), "arguments")}>arguments</button></> },
     { id: "why", title: "Why", width: "minmax(14rem, 2fr)", value: describeWhy, cell: (trial) => <span title={trial.earlyStop?.reason ?? describeWhy(trial)}>{describeWhy(trial)}</span> },

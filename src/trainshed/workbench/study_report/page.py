@@ -177,7 +177,7 @@ def _table(view: StudyView) -> Iterator[str]:
     parameters = list_parameter_names(view)
     metrics = [metric.metric_id for metric in view.study.metrics]
     leaders = {trial.number for trial in view.leaders}
-    heads = ("trial", "state", *metrics, "step", *parameters, "seconds", "remarks")
+    heads = ("trial", "state", *metrics, "step", *parameters, "time (s)", "remarks")
     yield "<h2>Trials</h2><p>A click on a heading sorts.</p>"
     yield "<div class=wide><table class=trials><thead><tr>"
     yield "".join(f"<th>{escape(name)}</th>" for name in heads)
