@@ -138,6 +138,15 @@ def test_evened_values_keep_their_order(values):
     assert all(a[1] <= b[1] + 1e-9 for a, b in pairwise(ordered))
 
 
+def test_values_near_the_median_keep_their_proportions_on_request():
+    values = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 1e6, math.nan])
+    even = standardize(values, linear=3.0)
+    assert np.diff(even[:5]) == pytest.approx(np.diff(even[:5])[0])
+    assert even[5] - even[4] < 50 * (even[1] - even[0])
+    assert even[6] == even[5]
+    assert np.diff(standardize(values)[:5]).min() < 0.9 * np.diff(standardize(values)[:5]).max()
+
+
 def test_the_region_narrows_without_luck_and_widens_with_it():
     start = [5.0] * 10
     falling = [5.0 - i for i in range(1, 4)]

@@ -12,13 +12,14 @@ from scipy.optimize import approx_fprime
 from trainshed.tuning.hypervolume import ExpectedHypervolume, boxes_below, edges_of, front_of
 from trainshed.tuning.kernel import Hyperparameters, posterior
 
-COUNTS = pytest.mark.parametrize("count", [2, 3])
+COUNT = 2
 FLOOR = -10.0
-LOSSES = st.integers(2, 3).flatmap(
-    lambda count: st.lists(
-        st.tuples(*[st.integers(0, 4).map(float)] * count), min_size=0, max_size=7
-    ).map(lambda rows: np.array(rows).reshape(-1, count))
-)
+
+
+def lists_of_losses(count):
+    """Rows of losses; many are equal, or dominate each other."""
+    rows = st.lists(st.tuples(*[st.integers(0, 4).map(float)] * count), max_size=7)
+    return rows.map(lambda values: np.array(values).reshape(-1, count))
 
 
 def volume_by_inclusion(front, reference):
@@ -31,23 +32,23 @@ def volume_by_inclusion(front, reference):
     return total
 
 
-def beliefs(count, rng):
+def beliefs(rng):
     """One process for each objective, after a few random results."""
     groups, x = np.arange(2), rng.random((6, 2))
     hyper = Hyperparameters(lengths=np.array([0.5, 0.8]), scale=1.0, noise=0.01)
-    return [posterior(hyper, groups, x, rng.standard_normal(6)) for _ in range(count)]
+    return [posterior(hyper, groups, x, rng.standard_normal(6)) for _ in range(COUNT)]
 
 
-def acquisition(count, seed=1, shift=0.0):
+def acquisition(seed=1, shift=0.0):
     """The improvement of a random front, which may be far better than the beliefs."""
     rng = np.random.default_rng(seed)
-    front = rng.standard_normal((5, count)) - shift
-    reference = np.full(count, 1.5)
+    front = rng.standard_normal((5, COUNT)) - shift
+    reference = np.full(COUNT, 1.5)
     edges = edges_of(boxes_below(front[front_of(front)], reference))
-    return ExpectedHypervolume(posteriors=beliefs(count, rng), edges=edges), front, reference
+    return ExpectedHypervolume(posteriors=beliefs(rng), edges=edges), front, reference
 
 
-@given(LOSSES)
+@given(st.integers(2, 4).flatmap(lists_of_losses))
 def test_a_front_is_what_no_other_point_dominates(losses):
     front = losses[front_of(losses)]
     for row in losses:
@@ -56,10 +57,9 @@ def test_a_front_is_what_no_other_point_dominates(losses):
     assert len(np.unique(front, axis=0)) == len(front)
 
 
-@given(LOSSES)
+@given(lists_of_losses(COUNT))
 def test_boxes_and_what_the_front_dominates_fill_the_space(losses):
-    count = losses.shape[1]
-    reference = np.full(count, 3.0)
+    reference = np.full(COUNT, 3.0)
     front = losses[front_of(losses)]
     boxes = boxes_below(front, reference)
     sides = boxes.high - np.maximum(boxes.low, FLOOR)
@@ -69,17 +69,15 @@ def test_boxes_and_what_the_front_dominates_fill_the_space(losses):
     assert free + dominated == pytest.approx(float(np.prod(reference - FLOOR)))
 
 
-@COUNTS
-def test_boxes_grow_with_the_front_and_not_with_its_square(count):
+def test_boxes_grow_with_the_front_and_not_with_its_square():
     rng = np.random.default_rng(3)
-    front = np.abs(rng.standard_normal((60, count)))
+    front = np.abs(rng.standard_normal((60, COUNT)))
     front /= np.linalg.norm(front, axis=1)[:, None]
-    assert len(boxes_below(front, np.full(count, 2.0)).low) <= 2 * 60 + 1
+    assert len(boxes_below(front, np.full(COUNT, 2.0)).low) <= 2 * 60 + 1
 
 
-@COUNTS
-def test_the_expectation_is_that_of_many_draws(count):
-    score, front, reference = acquisition(count, shift=-1.0)
+def test_the_expectation_is_that_of_many_draws():
+    score, front, reference = acquisition(shift=-1.0)
     points = np.array([[0.1, 0.2], [0.7, 0.4]])
     rng = np.random.default_rng(2)
     own = front[front_of(front)]
@@ -92,10 +90,9 @@ def test_the_expectation_is_that_of_many_draws(count):
         assert math.exp(log_value) == pytest.approx(np.mean(gains), abs=error)
 
 
-@COUNTS
 @pytest.mark.parametrize("shift", [0.0, 30.0])
-def test_slopes_are_those_of_the_score(count, shift):
-    score, _, _ = acquisition(count, shift=shift)
+def test_slopes_are_those_of_the_score(shift):
+    score, _, _ = acquisition(shift=shift)
     point = np.array([0.35, 0.6])
     value, slope = score.slopes(point[None])
     assert value == pytest.approx(score.score(point[None]))
@@ -103,17 +100,15 @@ def test_slopes_are_those_of_the_score(count, shift):
     assert slope[0] == pytest.approx(estimate, rel=1e-3, abs=1e-3)
 
 
-@COUNTS
-def test_a_hopeless_point_still_has_a_finite_slope(count):
-    score, _, _ = acquisition(count, shift=1e6)
+def test_a_hopeless_point_still_has_a_finite_slope():
+    score, _, _ = acquisition(shift=1e6)
     value, slope = score.slopes(np.array([[0.35, 0.6]]))
     assert np.isfinite(value).all()
     assert np.isfinite(slope).all()
     assert np.abs(slope).max() > 0
 
 
-@COUNTS
-def test_without_a_front_everything_below_the_reference_counts(count):
-    boxes = boxes_below(np.empty((0, count)), np.ones(count))
+def test_without_a_front_everything_below_the_reference_counts():
+    boxes = boxes_below(np.empty((0, COUNT)), np.ones(COUNT))
     assert np.isneginf(boxes.low).all()
     assert (boxes.high == 1.0).all()

@@ -137,6 +137,22 @@ def test_it_finds_a_front_that_chance_does_not():
     assert shares[-1] > 0.8
 
 
+@pytest.mark.untraced
+def test_it_finds_the_middle_of_a_front_of_three():
+    goals = {"loss": (0.2, 0.2), "cost": (0.8, 0.2), "time": (0.5, 0.8)}
+
+    def distances(values):
+        rest = 0.2 * sum((values[name] - 0.5) ** 2 for name in "zu")
+        at = (values["x"], values["y"])
+        away = {name: math.dist(at, goal) ** 2 + rest for name, goal in goals.items()}
+        return {**away, "time": -away["time"]}
+
+    spec = second(*map(double, "xyzu"), metrics=(LOSS, COST, TIME))
+    front = [dict(one.final.metrics) for one in pareto(spec, searched(spec, 24, distances))]
+    assert len(front) >= 19
+    assert min(max(one["loss"], one["cost"], -one["time"]) for one in front) < 0.175
+
+
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 2**32), st.floats(0, 2 * math.pi), st.floats(1e-3, 1e3), st.booleans())
 def test_without_a_safe_trial_the_search_goes_where_the_excess_falls(seed, angle, unit, is_known):

@@ -348,11 +348,11 @@ def thread_controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def standardize(values: Array) -> Array:
+def standardize(values: Array, linear: float = 0.0) -> Array:
     """Return values of mean 0 and deviation 1, in the same order; failed ones get the worst value.
 
-    Values worse than the median are compressed: the size of a bad value says little about the place
-    of good ones, and a divergent one must not dominate the others.
+    Values that are ``linear`` spreads worse than the median are compressed: the size of a bad value
+    says little about the place of good ones, and a divergent one must not dominate the others.
     """
     finite = values[np.isfinite(values)]
     if not len(finite):
@@ -363,8 +363,9 @@ def standardize(values: Array) -> Array:
     middle = float(np.median(finite))
     spreads = (middle - float(np.percentile(finite, 10)), float(np.std(finite)))
     unit = next((spread for spread in spreads if spread > _SPREAD_MIN), 1.0)
-    above = np.maximum(filled - middle, 0.0) / unit
-    even = np.where(filled > middle, middle + unit * np.log1p(above), filled)
+    knee = middle + linear * unit
+    above = np.maximum(filled - knee, 0.0) / unit
+    even = np.where(filled > knee, knee + unit * np.log1p(above), filled)
     even = (even - even.mean()) / (even.std() or 1.0)
     return np.asarray(even)
 

@@ -76,3 +76,9 @@ def log_unit_improvement(u: Array) -> Array:
     series = (1.0 - (3.0 - 15.0 / square) / square) / square
     tail = np.where(far > _FAR_TAIL, np.maximum(mills, 1e-300), series)
     return np.asarray(np.where(u > _TAIL, plain, -0.5 * square - _LOG_ROOT_2PI + np.log(tail)))
+
+
+def log_of_sums(logs: Array) -> Array:
+    """Return the logarithm of the sum of each row's exponentials; SciPy's does far more checks."""
+    largest = logs.max(axis=1)
+    return np.asarray(largest + np.log(np.exp(logs - largest[:, None]).sum(axis=1)))

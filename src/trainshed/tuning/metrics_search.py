@@ -2,15 +2,16 @@
 
 Each metric has a Gaussian process of its own.  Limits multiply the expected improvement, or with
 two objectives the expected hypervolume improvement, by the probability that they are met;
-while no trial is safe, that probability alone is searched.  More objectives become one by weights
-that are drawn for each trial, after Knowles, "ParEGO" (2006): among three the hypervolume leads to
-the ends of the front too often.  Unlike for one objective the whole cube is searched: safe regions
-may lie apart.
+while no trial is safe, that probability alone is searched.  With more objectives each trial has a
+direction, in which it is to be better than all others (``reach.py``): the hypervolume leads to the
+ends of the front too often.  Unlike for one objective the whole cube is searched: safe regions may
+lie apart.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -45,6 +46,7 @@ from trainshed.tuning.hypervolume import (
 from trainshed.tuning.improvement import ExpectedImprovement
 from trainshed.tuning.kernel import KernelPosterior, posterior
 from trainshed.tuning.random_search import random_of
+from trainshed.tuning.reach import reach_improvement
 
 #: The probability with which a new trial must be safe while too few trials are; and otherwise.
 _PROBABLY: Final = 0.95
@@ -62,8 +64,9 @@ _USUAL: Final = 0.5
 #: Points that are tried at the same time differ by this much in some coordinate.
 _GAP: Final = 1e-3
 
-#: The weight of the sum of all objectives beside the worst one.
-_AUGMENTED: Final = 0.05
+#: With more objectives only losses this many spreads above the median are compressed: a point that
+#: is bad in one objective may be good in the others.
+_LINEAR: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,13 +145,11 @@ def propose_for_metrics(  # noqa: PLR0913  # what is known, what may be chosen a
         worked_count = int(results.worked.sum())
         if len(points) < model.plan.filling_count or worked_count < model.plan.results_min:
             return first_new(filling_points(cube, points, rng), points)
-        losses = _few_objectives(results.losses, rng)
         search = _MetricsSearch(
             cube=cube,
             results=results,
-            losses=losses,
             pending=cube.features(pending),
-            merits=_merits(losses, results),
+            merits=_merits(results),
             model=model,
             rng=rng,
         )
@@ -158,11 +159,10 @@ def propose_for_metrics(  # noqa: PLR0913  # what is known, what may be chosen a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MetricsSearch:
-    """The search for one point after ``results``, with ``losses`` of at most two columns."""
+    """The search for one point after ``results``."""
 
     cube: Cube
     results: Results
-    losses: Array
     pending: Array
     """Features."""
     merits: Array
@@ -186,10 +186,13 @@ class _MetricsSearch:
         safe = self.results.safe
         if limits and not safe.any():
             return ScoreSum(parts=limits)
-        beliefs = [self._believe(column, standardize) for column in self.losses.T]
-        scaled = np.column_stack([standardize(column) for column in self.losses.T])
+        losses = self.results.losses.T
+        scale = standardize if len(losses) <= _HYPERVOLUME_MAX else _scale_gently
+        beliefs = [self._believe(column, scale) for column in losses]
+        scaled = np.column_stack([scale(column) for column in losses])
         rows = np.vstack([scaled[safe], self._expected(beliefs, limits)])
-        return ScoreSum(parts=[*limits, _improvement(beliefs, rows)])
+        number = len(self.results.points) + len(self.pending)
+        return ScoreSum(parts=[*limits, _improvement(beliefs, rows, number)])
 
     def _limits(self, probability_min: float) -> list[LimitScore]:
         columns = self.results.excesses.T
@@ -241,12 +244,19 @@ def _apart(ranked: Array, features: Array, pending: Array) -> Array:
     return ranked[np.argsort(gaps < _GAP, kind="stable")]
 
 
-def _improvement(beliefs: Sequence[KernelPosterior], scaled: Array) -> Acquisition:
+#: Scales the losses of more than two objectives.
+_scale_gently: Final = partial(standardize, linear=_LINEAR)
+
+
+def _improvement(beliefs: Sequence[KernelPosterior], scaled: Array, number: int) -> Acquisition:
     """Return the score of the objectives, from the scaled losses of the trials that count."""
     if len(beliefs) == 1:
         return ExpectedImprovement(posterior=beliefs[0], best=float(scaled.min()))
     front = scaled[front_of(scaled)]
-    boxes = boxes_below(front, reference_point(front))
+    reference = reference_point(front)
+    if len(beliefs) > _HYPERVOLUME_MAX:
+        return reach_improvement(beliefs, scaled, reference, number)
+    boxes = boxes_below(front, reference)
     return ExpectedHypervolume(posteriors=beliefs, edges=edges_of(boxes))
 
 
@@ -261,23 +271,12 @@ def reference_point(front: Array) -> Array:
     return np.asarray(np.maximum(beyond, _USUAL))
 
 
-def _few_objectives(losses: Array, rng: np.random.Generator) -> Array:
-    """Return the losses; one column of weighted losses if there are too many objectives."""
-    if losses.shape[1] <= _HYPERVOLUME_MAX:
-        return losses
-    scaled = np.column_stack([standardize(column) for column in losses.T])
-    scaled -= scaled.min(axis=0)
-    weighted = rng.dirichlet(np.ones(losses.shape[1])) * scaled
-    column = weighted.max(axis=1) + _AUGMENTED * weighted.sum(axis=1)
-    return np.where(np.isfinite(losses).all(axis=1), column, np.nan)[:, None]
-
-
-def _merits(losses: Array, results: Results) -> Array:
+def _merits(results: Results) -> Array:
     """Return a value for each trial, less is better: the safe ones first, by their losses.
 
     The merit among several objectives is the number of trials of the front that dominate a trial.
     """
-    scaled = np.column_stack([standardize(column) for column in losses.T])
+    scaled = np.column_stack([standardize(column) for column in results.losses.T])
     safe = results.safe
     values = scaled[:, 0] if scaled.shape[1] == 1 else _dominators(scaled, scaled[safe])
     violations = total_violation(results.excesses)
