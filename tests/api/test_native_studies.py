@@ -34,12 +34,15 @@ from trainshed.model.study import (
     StudySpec,
 )
 from trainshed.model.trials import TRIAL_STOPPED_EARLY, Measurement, TrialState
+from trainshed.service.jobs import rung_curves
 from trainshed.service.jobs.job_lookup import find_job
+from trainshed.service.jobs.rung_curves import RungCurves
 from trainshed.service.jobs.story import Stories
 from trainshed.store.opening import open_store
 from trainshed.store.records.jobs import JobKind
 from trainshed.store.records.steps import NewEvent
 from trainshed.store.records.studies import NewTrial
+from trainshed.tuning.measuring import measured
 
 JOBS = "/trainshed/v1/projects/demo/jobs"
 SPEC = StudySpec(
@@ -223,6 +226,33 @@ def test_rungs_have_their_trials_and_their_bar(edge, store):
         {"at": 3.0, "trials": 3, "bar": 0.75},
         {"at": 9.0, "trials": 1},
     ]
+
+
+def test_the_curves_of_rungs_are_computed_once(store, monkeypatch):
+    measured_numbers = []
+
+    def count(study, trial, reports):
+        measured_numbers.append(trial.number)
+        return measured(study, trial, reports)
+
+    monkeypatch.setattr(rung_curves, "measured", count)
+    halving = replace(SPEC, stopping=AshaRule(), metrics=SPEC.metrics[:1])
+    record = add_study(store, project="demo", job_id="often", study=halving)
+    add_trials(store, record.uid, 1, 2)
+    advance(store, record.uid, reports=(reported(1, *[0.5] * 4), reported(2, *[0.25] * 2)))
+    curves = RungCurves()
+    for _ in range(2):
+        rungs = curves.rungs(record.uid, halving, store.trials(record.uid))
+    assert [(rung.at, len(rung.values)) for rung in rungs] == [(2.0, 1)]
+    assert measured_numbers == [1, 2]
+    advance(store, record.uid, reports=(reported(2, 0.1, 0.2, 0.3, mark=2),))
+    rungs = curves.rungs(record.uid, halving, store.trials(record.uid))
+    assert [(rung.at, len(rung.values)) for rung in rungs] == [(2.0, 2)]
+    assert measured_numbers == [1, 2, 2]
+    few = RungCurves(points_max=3)
+    for _ in range(2):
+        assert few.rungs(record.uid, halving, store.trials(record.uid)) == rungs
+    assert len(measured_numbers) > 5, "a full cache is emptied"
 
 
 @pytest.mark.usefixtures("study")

@@ -47,10 +47,15 @@ class Rung:
     """The least of the values that continue; None while the rung stops no trial."""
 
 
-def rungs_of(study: StudySpec, trials: Sequence[TrialRecord]) -> tuple[Rung, ...]:
+def rungs_of(
+    study: StudySpec,
+    trials: Sequence[TrialRecord],
+    all_curves: Sequence[TrialCurve] | None = None,
+) -> tuple[Rung, ...]:
     """Return the rungs of a study, the first one first; none if another rule, or none, stops it.
 
-    ``values`` and ``bar`` have the sign of the metric.
+    ``values`` and ``bar`` have the sign of the metric.  With ``all_curves``, those of the trials by
+    number, the trials need no measurements.
     """
     goals = objectives(study)
     if not isinstance(study.stopping, AshaRule) or len(goals) != 1:
@@ -62,7 +67,7 @@ def rungs_of(study: StudySpec, trials: Sequence[TrialRecord]) -> tuple[Rung, ...
             values={number: upward(goal, value) for number, value in rung.values.items()},
             bar=None if rung.bar is None else upward(goal, rung.bar),
         )
-        for rung in _rungs(study, goals[0], study.stopping, trials)
+        for rung in _rungs(study, goals[0], study.stopping, trials, all_curves)
     )
 
 
@@ -80,10 +85,18 @@ def stopped_by_asha(
 
 
 def _rungs(
-    study: StudySpec, metric: Metric, rule: AshaRule, trials: Sequence[TrialRecord]
+    study: StudySpec,
+    metric: Metric,
+    rule: AshaRule,
+    trials: Sequence[TrialRecord],
+    all_curves: Sequence[TrialCurve] | None = None,
 ) -> tuple[Rung, ...]:
     counted = [trial for trial in trials if trial.state is not TrialState.INFEASIBLE]
-    all_curves = curves(metric, counted, by_time=rule.by_time)
+    if all_curves is None:
+        all_curves = curves(metric, counted, by_time=rule.by_time)
+    else:
+        numbers = {trial.number for trial in counted}
+        all_curves = [curve for curve in all_curves if curve.number in numbers]
     done = {trial.number for trial in counted if ended_by_itself(trial)}
     longest = max((curve.end for curve in all_curves if curve.number in done), default=None)
     if longest is None and rule.first_rung is None and _is_too_early(study, counted):

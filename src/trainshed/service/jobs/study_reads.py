@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final
 
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
 from trainshed.model.study import AshaRule, Metric, ParameterSpec, StudySpec
 from trainshed.model.trials import TRIAL_STOPPED_EARLY, EarlyStop, TrialRecord, TrialState
+from trainshed.service.jobs.rung_curves import RungCurves
 from trainshed.service.jobs.story import Stories, describe_progress
 from trainshed.service.jobs.story_answers import Trials
 from trainshed.service.jobs.studies import trial_view
@@ -26,7 +27,6 @@ from trainshed.service.jobs.study_answers import (
 )
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.studies import StoredTrial, TrialResult
-from trainshed.tuning.asha import rungs_of
 from trainshed.tuning.curves import TrialCurve, curves
 from trainshed.tuning.first_points import origin_of
 from trainshed.tuning.fronts import front_history
@@ -50,6 +50,7 @@ class StudyReader:
     """Reads studies; every method raises Refusal for a job that does not exist."""
 
     stories: Stories
+    rung_curves: RungCurves = field(default_factory=RungCurves)
 
     def describe(self, project: str, job_id: str) -> StudyDescription:
         """Return what a tuning job searches and how far it is.  Raises Refusal for other jobs."""
@@ -85,12 +86,8 @@ class StudyReader:
         """Return the rungs of the study now; None if its rule has none."""
         if not isinstance(study.stopping, AshaRule):
             return None
-        stored = self.stories.store.trials(record.uid)
-        trials = [trial_view(record, study, one).trial for one in stored]
-        return [
-            StudyRung(at=rung.at, trials=len(rung.values), bar=rung.bar)
-            for rung in rungs_of(study, trials)
-        ]
+        rungs = self.rung_curves.rungs(record.uid, study, self.stories.store.trials(record.uid))
+        return [StudyRung(at=rung.at, trials=len(rung.values), bar=rung.bar) for rung in rungs]
 
     def _message(self, record: JobRecord, study: StudySpec, results: Sequence[TrialResult]) -> str:
         """Return what the counts and the best trial do not say."""
