@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from trainshed.model.study import AshaRule, DecayCurveRule, Goal, Metric, StudySpec
 from trainshed.model.trials import EarlyStop, Measurement, TrialRecord, TrialState
 from trainshed.tuning.asha import rung_index, rungs_of
+from trainshed.tuning.curves import curves as curves_of_trials
 from trainshed.tuning.stopping import to_stop
 
 STEPS = 27
@@ -184,6 +185,13 @@ def test_by_time_rungs_are_seconds():
     stop = to_stop(spec, trials)[2]
     assert stop.by_time
     assert stop.reason.startswith("Its best acc after 22.2222 s, rung 1 of 2, is 1, ")
+
+
+def test_rungs_are_those_of_given_curves_too():
+    trials = [done(1, 5.0), flat(2, 4.0, 4), trial(3, [9.0] * 27, TrialState.INFEASIBLE)]
+    all_curves = curves_of_trials(study().metrics[0], trials, by_time=False)
+    bare = [replace(one, measurements=()) for one in trials]
+    assert rungs_of(study(), bare, all_curves) == rungs_of(study(), trials)
 
 
 def test_other_studies_have_no_rungs():

@@ -3,7 +3,7 @@ import pytest
 from trainshed.model.study import Algorithm
 from trainshed.model.study_start import PointRow
 from trainshed.model.trials import TrialOrigin, TrialState
-from trainshed.tuning.first_points import check_points, origin_of
+from trainshed.tuning.first_points import FAULTS_MAX, check_points, origin_of
 from trainshed.tuning.suggest import suggest
 from tuning.spaces import double, integer, study, trial, when, words
 
@@ -88,3 +88,7 @@ def test_a_point_with_a_known_result_is_not_tried_again():
 def test_a_point_of_another_space_is_passed_over():
     odd = ((("gone", 1.0),), (("lr", 0.25),))
     assert suggest(study(double()), (), 1, 9, first_points=odd).values == (odd[1],)
+
+
+def test_the_faults_of_many_points_are_limited():
+    assert len(faults(*({"lr": n} for n in range(FAULTS_MAX)))) == FAULTS_MAX

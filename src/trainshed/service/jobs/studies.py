@@ -55,9 +55,9 @@ def _describe_previous(store: Store, spec: JobSpec, uid: int | None) -> Iterator
     text = (
         f"{taken} of {len(trials)} trials of study {spec.study.resume_previous_job_id} {are} used"
     )
-    known, _ = store.count_start(uid)
-    text += f", and the {known} known results of that study" if known else ""
-    yield NewEvent(kind=KNOWN_RESULTS, message=f"{text}.", data={"taken": taken + known})
+    earlier, _ = store.count_start(uid)
+    text += f", and the {earlier} known results of that study" if earlier else ""
+    yield NewEvent(kind=KNOWN_RESULTS, message=f"{text}.", data={"taken": taken + earlier})
 
 
 def parse_resumed(parse: Parse, store: Store, project: str, document: Mapping[str, Any]) -> Parsed:
