@@ -19,9 +19,11 @@ from trainshed.cli.jobs.log_lines import LinePrinter
 from trainshed.cli.local.sink import TerminalSink
 from trainshed.cli.terminal import paint, table, write
 from trainshed.client.faults import ServerRefusal
+from trainshed.model.faults import Violation
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.roles import Role
 from trainshed.observability.logs import VisibleFormatter, log_to_stderr
+from trainshed.service.jobs import refusing
 
 SOURCE = Path(trainshed.__file__).parent
 ROOMS = [*(SOURCE / "cli").rglob("*.py"), *(SOURCE / "workbench").rglob("*.py")]
@@ -115,6 +117,21 @@ def test_a_server_s_refusal_is_shown_and_not_obeyed(capsys):
     assert captured.out == ""
     assert "\\u202egnp.exe" in captured.err
     assert is_calm(captured.err)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 40])
+def test_a_refusal_of_many_fields_prints_each_of_them_once(capsys, count):
+    pairs = [(f"points[{n}]", f"lr{n} is not between 0 and 1") for n in range(count)]
+    violations = [
+        Violation(field=f, rule="study-first-points", message=m, accepted="") for f, m in pairs
+    ]
+    details = [{"field": field, "description": message} for field, message in pairs]
+    message = refusing.invalid(violations).message
+    failures.report(ServerRefusal(400, "INVALID_ARGUMENT", message, [{"fieldViolations": details}]))
+    assert capsys.readouterr().err.splitlines() == [
+        "error: INVALID_ARGUMENT: the request is refused; nothing was started",
+        *(f"  {field}: {description}" for field, description in pairs),
+    ]
 
 
 def test_an_unexpected_error_s_trace_is_calm_too(capsys, monkeypatch):

@@ -43,6 +43,9 @@ _DESTRUCTIVE: Final = frozenset(
 #: The least similarity at which a verb is proposed.
 _LIKE_MIN: Final = 0.6
 
+#: The violations that a server's message has; it counts the others.
+_VIOLATIONS_IN_MESSAGE: Final = 3
+
 #: A variable; any value prints the traceback of an unexpected error.
 DEBUG = "TRAINSHED_DEBUG"
 
@@ -90,9 +93,8 @@ def print_refusal(refusal: ServerRefusal) -> None:
     """
     violations = list(refusal.violations)
     message = refusal.message
-    if violations and all(
-        description.partition(";")[0] in message for _, description in violations
-    ):
+    first = violations[:_VIOLATIONS_IN_MESSAGE]
+    if first and all(description.partition(";")[0] in message for _, description in first):
         message = "the request is refused; nothing was started"
     print_error(f"{refusal.status}: {message}")
     for field, description in violations:
