@@ -214,7 +214,6 @@ def test_first_points_at_fault_are_named_with_their_parameter(desk):
         "start.points[1].opt",
         "start.points[2].x",
         "start.points[2].lr",
-        "start.points[2].opt",
     ]
     assert "start.points[0].lr: lr is not between 0 and 1, got 7" in error.message
 

@@ -57,6 +57,12 @@ def test_all_faults_of_a_point_are_named_at_once():
     ]
 
 
+def test_missing_parameters_of_a_point_are_listed_in_one_sentence():
+    space = study(double(), *SPACE)
+    [fault] = check_points(space, rows({"n": 3}))[1]
+    assert fault == (0, "lr", "lr, opt are missing and have no defaultValue")
+
+
 def test_a_sentence_lists_the_first_unknown_names():
     [(_, _, message)] = faults({"opt": "adam", **{f"x{n}": 1 for n in range(20)}})
     assert message.startswith("x0, x1, x2, x3, x4, x5, x6, x7 and 12 more are not parameters")

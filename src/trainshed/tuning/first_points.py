@@ -37,7 +37,7 @@ def check_points(
     faults: list[PointFault] = []
     for position, row in enumerate(rows):
         chosen, value_faults = choose_values(space, row.parameters)
-        point_faults = [*_check_names(space, row.parameters), *map(_describe_fault, value_faults)]
+        point_faults = [*_check_names(space, row.parameters), *_describe_faults(value_faults)]
         if not point_faults:
             point = space.point(chosen)
             point_faults = list(_check_activity(space, row, point))
@@ -50,9 +50,17 @@ def check_points(
     return tuple(points), tuple(faults[:FAULTS_MAX])
 
 
-def _describe_fault(fault: ValueFault) -> tuple[str, str]:
-    message = f"{fault.reason}, got {fault.value}" if fault.value else fault.reason
-    return fault.parameter, message
+def _describe_faults(faults: Sequence[ValueFault]) -> Iterator[tuple[str, str]]:
+    """Yield each wrong value, and one fault for all missing ones."""
+    for fault in faults:
+        if fault.value:
+            yield fault.parameter, f"{fault.reason}, got {fault.value}"
+    missing = [fault for fault in faults if not fault.value]
+    if len(missing) == 1:
+        yield missing[0].parameter, missing[0].reason
+    elif missing:
+        names = ", ".join(fault.parameter for fault in missing)
+        yield missing[0].parameter, f"{names} are missing and have no defaultValue"
 
 
 def next_point(
