@@ -34,6 +34,7 @@ CORE: Final = (
     "tests/service/test_plan_notes.py",
     "tests/service/test_reduction_forecast.py",
     "tests/workbench/test_documents.py",
+    "tests/workbench/test_report_fronts.py",
     "tests/workbench/test_study_report.py",
     "tests/workbench/test_study_view.py",
     "tests/controller/test_studies.py",
