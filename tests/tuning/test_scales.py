@@ -147,3 +147,8 @@ def test_many_values_are_read_as_one_by_one(spec, positions, junk):
     assert first_equals == [equals[0] if equals else None for equals in equal_values]
     assert axis.positions_of(values) == [axis.position(value) for value in values]
     assert [type(value) for value in first_equals[: len(values)]] == list(map(type, values))
+
+
+def test_many_values_of_the_widest_range_are_read_as_one_by_one():
+    axis = axis_of(double("x", -1.7e308, 1.7e308))
+    assert axis.positions_of([-1.7e308, 0.0, 1.7e308]) == [0.0, 0.5, 1.0]

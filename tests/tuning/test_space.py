@@ -1,9 +1,11 @@
 """Search spaces: which parameters are active, in which order, and how many points there are."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.model.study import Scale
+from trainshed.tuning.history import pending_at
 from trainshed.tuning.random_search import point_near, random_point
 from trainshed.tuning.space import space_of
 from trainshed.tuning.suggest import grid
@@ -126,3 +128,8 @@ def test_many_trials_are_read_as_one_by_one(spec, other, seed):
 
 def test_a_space_without_parameters_has_one_point():
     assert space_of(study()).all_chosen([(), (("x", 1.0),)]) == [{}, None]
+
+
+def test_a_point_outside_of_the_space_is_never_pending():
+    with pytest.raises(ValueError, match="is not a point of the search space"):
+        pending_at(space_of(study(double("x"))), (("x", 2.0),))

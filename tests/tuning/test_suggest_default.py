@@ -181,3 +181,13 @@ def test_results_may_all_be_equal_or_extreme(loss):
     spec = study(double("x", 1e-9, 1e9, scale=Scale.REVERSE_LOG), integer("n", 1.0, 1e6))
     trials = optimized(spec, 3, 25, lambda _values: {"loss": loss})
     assert len({trial.values for trial in trials}) == 25
+
+
+@pytest.mark.parametrize("rule", [1, 2])
+def test_without_an_objective_points_are_random(rule):
+    limit = Metric(metric_id="size", safety=Safety(threshold=0.5))
+    spec = study(double("x"), metrics=(limit,), search_rule=rule)
+    trials = [trial(1, (("x", 0.5),), size=0.6)]
+    first, second = suggest(spec, trials, 2, seed=1).values
+    assert first != second
+    assert (first, second) == suggest(spec, trials, 2, seed=1).values
