@@ -208,3 +208,38 @@ def test_too_many_results_are_refused(create, tmp_path):
     run = create("--warm-start", "wide.csv")
     assert (run.code, CALLS) == (2, [])
     assert "at most 90,000 values, got 105,000; leave out columns or results" in run.err
+
+
+def test_priors_become_labels_of_the_job(create):
+    words = ("lr=0.0005", "Batch.Size=128:wide", "act=ReLU:narrow", "n=-30", "t=a:b", "w=1e+3")
+    create(*[word for prior in words for word in ("--prior", prior)], "--labels", "team=a")
+    [(_, content)] = CALLS
+    assert content["labels"] == {
+        "team": "a",
+        "trainshed-prior-lr": "5e-4",
+        "trainshed-prior-batch_size": "128_wide",
+        "trainshed-prior-act": "relu_narrow",
+        "trainshed-prior-n": "-30",
+        "trainshed-prior-t": "a_b",
+        "trainshed-prior-w": "1e3",
+    }
+
+
+@pytest.mark.parametrize("word", ["lr", "=1", "lr=", "lr=:wide"])
+def test_a_prior_of_another_form_is_refused(create, word):
+    run = create("--prior", word)
+    assert run.code == 2
+    assert (
+        f"--prior must be NAME=VALUE, NAME=VALUE:narrow or NAME=VALUE:wide, got {word}" in run.err
+    )
+    assert CALLS == []
+
+
+def test_jobs_of_ai_platform_take_priors_too(trainshed, tmp_path):
+    (tmp_path / "config.yaml").write_text("trainingInput: {hyperparameters: {}}\n")
+    trainshed(
+        "ai-platform", "jobs", "submit", "training", "tuned_1", "--config", "config.yaml",
+        "--module-name", "trainer.task", "--prior", "lr=1e-3",
+    )  # fmt: skip
+    [(_, content)] = CALLS
+    assert content["labels"]["trainshed-prior-lr"] == "1e-3"

@@ -21,9 +21,11 @@ from trainshed.model.refusals import Code
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
-from trainshed.model.study import SEARCH_RULE, AshaRule
+from trainshed.model.study import SEARCH_RULE, AshaRule, ParameterPrior, PriorWidth
 from trainshed.model.trials import Measurement, TrialState
 from trainshed.placement.jobs import QuotaRule
+from trainshed.service.jobs.story import Stories
+from trainshed.service.jobs.study_reads import StudyReader
 from trainshed.store.records.jobs import JobKind
 from trainshed.store.records.studies import NewTrial, StudyStep
 from trainshed.wire import detect
@@ -318,6 +320,31 @@ def test_an_unknown_label_of_early_stopping_is_refused_by_its_field(desk, kind):
     error = refusal(desk.jobs.create, kind, PROJECT, PLACE, document, creator="ann")
     assert [one.field for one in error.violations] == ["labels"]
     assert "decay-curve" in error.violations[0].accepted
+
+
+def with_prior(kind, name, text):
+    document = {**study_document(kind), "labels": {f"trainshed-prior-{name}": text}}
+    document.get("studySpec", {}).pop("algorithm", None)
+    return document
+
+
+@pytest.mark.parametrize("kind", [JobKind.TUNING_JOB, JobKind.ML_JOB])
+def test_labels_say_where_the_best_values_are_expected(desk, kind):
+    document = with_prior(kind, "lr", "1e-3_wide")
+    record = desk.jobs.create(kind, PROJECT, PLACE, document, creator="ann")
+    expected = (ParameterPrior(parameter_id="lr", value="1e-3", width=PriorWidth.WIDE),)
+    assert record.job.spec.study.priors == expected
+    assert desk.store.to_launch(record.uid)[0].study.priors == expected
+    answer = StudyReader(Stories(desk.store)).describe(PROJECT, str(record.job.job_id))
+    assert answer.priors == "lr near 1e-3 (wide)"
+
+
+@pytest.mark.parametrize("kind", [JobKind.TUNING_JOB, JobKind.ML_JOB])
+def test_a_label_of_an_unknown_parameter_is_refused_by_its_field(desk, kind):
+    document = with_prior(kind, "momentum", "1")
+    error = refusal(desk.jobs.create, kind, PROJECT, PLACE, document, creator="ann")
+    assert [one.field for one in error.violations] == ["labels"]
+    assert "trainshed-prior-" in error.violations[0].accepted
 
 
 def gcloud_document(stem, **labels):

@@ -553,6 +553,7 @@ export type StudyDescription = {
   counts: TrialCounts;
   knownResults: number;
   firstPoints: number;
+  priors?: string;
   leaders: Array<number>;
   frontSize?: number | null;
   frontHistory?: Array<FrontGrowth>;

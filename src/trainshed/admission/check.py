@@ -22,6 +22,7 @@ from trainshed.admission.rules import (
     software,
     study,
     study_ending,
+    study_priors,
 )
 from trainshed.catalog.catalog import Catalog
 from trainshed.model.faults import Violation
@@ -58,6 +59,7 @@ RULES: tuple[Rule, ...] = (
     study.study_trials_are_possible,
     study.study_stopping_fits,
     study.study_stopping_label_fits,
+    study_priors.study_prior_labels_fit,
     study_ending.study_ending_is_possible,
     directories.job_dir_is_a_path,
     software.programs_are_whole,

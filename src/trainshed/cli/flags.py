@@ -380,6 +380,17 @@ def add_study_start(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_priors(parser: argparse.ArgumentParser) -> None:
+    """Add the flag for where the best values of parameters are expected."""
+    adder(parser)(
+        "--prior NAME=VALUE[:narrow|wide]",
+        "Where the best value of a parameter is expected, of a tuning job; sets the label "
+        "trainshed-prior-NAME; repeatable",
+        action="append",
+        default=[],
+    )
+
+
 def add_stream_flag(parser: argparse.ArgumentParser) -> None:
     """Add ``--stream-logs``."""
     add = adder(parser)

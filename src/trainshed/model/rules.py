@@ -122,6 +122,7 @@ STUDY: Final[Mapping[str, str]] = {
     "study-stopping": "The rule by which trials are stopped early cannot be used with the study.",
     "early-stopping-label": "The label trainshed-early-stopping has a value that is not a rule, or "
     "another rule than the study has.",
+    "prior-label": "A label trainshed-prior-NAME names no parameter, or has no value of it.",
     "study-ending": "The rules by which the study ends are impossible, or exclude each other.",
     "study-previous": "The previous job does not exist, has not ended, or has another study.",
     "study-known-results": "The known results are too many, or their study does not exist.",

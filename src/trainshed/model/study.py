@@ -176,6 +176,24 @@ class ParameterSpec:
     conditions: tuple[Condition, ...] = ()
 
 
+class PriorWidth(enum.Enum):
+    """How far from the expected value the best value of a parameter may be."""
+
+    NARROW = "narrow"
+    USUAL = "usual"
+    WIDE = "wide"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterPrior:
+    """Where the best value of a parameter is expected (``model.study_priors``)."""
+
+    parameter_id: str
+    value: str
+    """A number or a word, as the caller's label has it."""
+    width: PriorWidth = PriorWidth.USUAL
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudySpec:
     """The whole study; counts of 0 mean that the service decides."""
@@ -191,6 +209,8 @@ class StudySpec:
     stopping: StoppingRule | None = None
     """The rule by which trials are stopped early; None: no trial is."""
     ending: EndingRules = field(default_factory=EndingRules)
+    priors: tuple[ParameterPrior, ...] = ()
+    """Where the best values are expected; only DEFAULT uses it, from rule 2 on."""
     resume_previous_job_id: str | None = None
     resume_previous_uid: int | None = None
     """The uid of that job; None until the service has found the job."""

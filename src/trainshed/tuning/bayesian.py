@@ -1,8 +1,9 @@
 """DEFAULT: each point is chosen from the results of earlier trials.
 
-The first trial has the study's defaults, or the middle.  Then Gaussian processes choose the next
-points, one process for each metric.  Optuna's TPE searches the spaces that they cannot search, and
-studies of several metrics that began under rule 1, after a start that fills the space evenly.
+The first trial has the study's defaults, the expected values, or the middle.  Then Gaussian
+processes choose the next points, one process for each metric.  Optuna's TPE searches the spaces
+that they cannot search, and studies of several metrics that began under rule 1, after a start that
+fills the space evenly.
 """
 
 import random
@@ -60,14 +61,19 @@ class Bayesian:
         yield from around(self._space, self._best(history), draw)
 
     def _best(self, history: History) -> Values:
-        if history.is_first and (self._space.has_defaults or not history.finished):
-            return self._space.walk(_middle)
+        if history.is_first and (self._is_stated or not history.finished):
+            return self._space.walk(_first_value)
         if not objectives(self._study):
             return random_point(self._space, random_of(self._seed, history.number, "no objective"))
         safe_trial = _best_safe_trial(self._limits, history, self._counted(history))
         if self._has_process:
             return self._by_process(history, safe_trial)
         return self._by_trees(history) if safe_trial is None else self._near(safe_trial, history)
+
+    @property
+    def _is_stated(self) -> bool:
+        """Whether the study says anything about its first trial."""
+        return self._space.has_defaults or self._space.has_expected
 
     def _counted(self, history: History) -> int:
         """Return of how many trials a share must be safe; under rule 2 the next one is counted."""
@@ -111,8 +117,11 @@ class Bayesian:
         return ParzenTrees(self._space, self._seed)
 
 
-def _middle(dimension: Dimension) -> Value:
-    return dimension.axis.value(0.5) if dimension.default is None else dimension.default
+def _first_value(dimension: Dimension) -> Value:
+    """Return the default, else the value near which the best one is expected, else the middle."""
+    if dimension.default is not None:
+        return dimension.default
+    return dimension.expected.value if dimension.expected else dimension.axis.value(0.5)
 
 
 def _best_safe_trial(limits: list[Safety], history: History, counted: int) -> TriedPoint | None:

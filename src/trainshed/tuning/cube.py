@@ -21,7 +21,8 @@ Point = tuple[float, ...]
 LISTED_MAX: Final = 12
 
 _INACTIVE: Final = 0.5
-_HALF_ROOT: Final = 0.5**0.5
+#: The feature of a point's word: different words are at distance 1.
+WORD_FEATURE: Final = 0.5**0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,7 @@ class Cube:
         for i, axis in enumerate(self.axes):
             column = points[:, i : i + 1]
             if axis.is_category:
-                parts.append(np.where(column == self._positions[i], _HALF_ROOT, 0.0))
+                parts.append(np.where(column == self._positions[i], WORD_FEATURE, 0.0))
             else:
                 parts.append(np.where(np.isnan(column), _INACTIVE, column))
         return np.hstack(parts)

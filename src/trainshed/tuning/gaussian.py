@@ -20,6 +20,12 @@ from trainshed.model.study import Noise
 from trainshed.model.trials import Values
 from trainshed.tuning.candidates import QUICK, THOROUGH, Effort, Search, TrustRegion
 from trainshed.tuning.cube import Array, Cube, CubeAxis, Point
+from trainshed.tuning.expectation import (
+    AxisExpectation,
+    expect_in_rows,
+    expectations_of,
+    with_expectations,
+)
 from trainshed.tuning.history import History, TriedPoint
 from trainshed.tuning.improvement import ExpectedImprovement
 from trainshed.tuning.kernel import Hyperparameters, Priors, fit_hyperparameters, posterior
@@ -44,6 +50,7 @@ class Surrogate:
         self, space: Space, seed: int, noise: Noise, plan: SearchPlan = FIRST_PLAN
     ) -> None:
         """Make the cube: one axis for each dimension, in the same order."""
+        self._expectations = expectations_of(space)
         self._space = space
         self._seed = seed
         self._noise = noise
@@ -70,6 +77,7 @@ class Surrogate:
             seed=random_of(self._seed, history.number, "surrogate").getrandbits(32),
             noise=self._noise,
             plan=self._plan,
+            expectations=self._expectations,
         )
         return self._space.walk(
             lambda dimension: dimension.axis.value(coordinates[dimension.index])
@@ -83,7 +91,11 @@ class Surrogate:
             return random_point(self._space, random_of(self._seed, history.number, "filling"))
         scrambled = np.random.default_rng(random_of(self._seed, 0, "filling").getrandbits(32))
         sequence = qmc.Sobol(len(self._axes), rng=scrambled).fast_forward(history.number)
-        row = [float(coordinate) for coordinate in sequence.random(1)[0]]
+        rows = sequence.random(1)
+        if self._expectations:
+            drawn = np.random.default_rng([self._seed % 2**64, history.number])
+            rows = expect_in_rows(rows, cube_of(tuple(self._axes)), self._expectations, drawn)
+        row = [float(coordinate) for coordinate in rows[0]]
         return self._space.walk(lambda dimension: dimension.axis.value(row[dimension.index]))
 
     def _finished_coordinates(self, finished: Sequence[TriedPoint]) -> Array:
@@ -187,6 +199,7 @@ def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
     seed: int,
     noise: Noise = Noise.DEFAULT,
     plan: SearchPlan = FIRST_PLAN,
+    expectations: Sequence[AxisExpectation] = (),
 ) -> Point:
     """Return the next point to try, to minimise; a pure function of its arguments.
 
@@ -205,11 +218,10 @@ def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
         trial_points = np.vstack(matrices)
         results = np.array(values, dtype=float)
         if len(trial_points) < plan.filling_count or np.isfinite(results).sum() < plan.results_min:
-            ranked = filling_points(cube, trial_points, rng)
+            ranked = filling_points(cube, trial_points, rng, expectations)
         else:
-            ranked = _improving(
-                cube, trial_points, results, ModelAssumptions(noise=noise, plan=plan), rng
-            )
+            model = ModelAssumptions(noise=noise, plan=plan)
+            ranked = _improving(cube, trial_points, results, model, rng, expectations=expectations)
         return first_new(ranked, trial_points)
 
 
@@ -218,13 +230,20 @@ def forget() -> None:
     fitted_hyperparameters.cache_clear()
 
 
-def filling_points(cube: Cube, trial_points: Array, rng: np.random.Generator) -> Array:
+def filling_points(
+    cube: Cube,
+    trial_points: Array,
+    rng: np.random.Generator,
+    expectations: Sequence[AxisExpectation] = (),
+) -> Array:
     """Return random points; the first few are sorted, the farthest from all used points first.
 
-    Only a few are sorted, because the farthest of many points are the corners of the cube.
+    Only a few are sorted, because the farthest of many points are the corners of the cube.  With
+    expectations none is: the farthest are the least expected.
     """
-    drawn = cube.snap(cube.draw(_DRAWN_START, rng))
-    if not len(trial_points):
+    rows = cube.draw(_DRAWN_START, rng)
+    drawn = cube.snap(expect_in_rows(rows, cube, expectations, rng) if expectations else rows)
+    if expectations or not len(trial_points):
         return drawn
     few = cube.features(drawn[:_FEW])
     gaps = few[:, None, :] - cube.features(trial_points)[None, :, :]
@@ -232,12 +251,14 @@ def filling_points(cube: Cube, trial_points: Array, rng: np.random.Generator) ->
     return np.vstack([drawn[order], drawn[_FEW:]])
 
 
-def _improving(
+def _improving(  # noqa: PLR0913  # what is known, and how the next point is chosen
     cube: Cube,
     trial_points: Array,
     values: Array,
     model: ModelAssumptions,
     rng: np.random.Generator,
+    *,
+    expectations: Sequence[AxisExpectation],
 ) -> Array:
     """Return allowed points by expected improvement, the best first."""
     scaled_values = standardize(values)
@@ -254,10 +275,10 @@ def _improving(
     size = trust_region_width(values, model.plan.width_wait, len(cube.axes))
     region = _region(cube, points[order[0]], hyper, size)
     effort = effort_of(len(trial_points) - len(values))
-    acquisition = ExpectedImprovement(posterior=belief, best=best)
+    improvement = ExpectedImprovement(posterior=belief, best=best)
     search = Search(
         cube=cube,
-        acquisition=acquisition,
+        acquisition=with_expectations(improvement, cube, expectations, len(values)),
         region=region,
         rng=rng,
         effort=effort,

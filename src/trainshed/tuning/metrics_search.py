@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from trainshed.model.trials import Values
 from trainshed.tuning.candidates import Acquisition, Search, TrustRegion
 from trainshed.tuning.cube import Array, Cube, CubeAxis, Point
+from trainshed.tuning.expectation import AxisExpectation, with_expectations
 from trainshed.tuning.feasibility import LimitScore, ScoreSum, scale_limit, total_violation
 from trainshed.tuning.gaussian import (
     BELIEVED_MAX,
@@ -105,6 +106,7 @@ class MetricsSurrogate(Surrogate):
             seed=random_of(self._seed, history.number, "metrics").getrandbits(32),
             model=ModelAssumptions(noise=self._noise, plan=self._plan),
             is_careful=is_careful,
+            expectations=self._expectations,
         )
         return self._space.walk(
             lambda dimension: dimension.axis.value(coordinates[dimension.index])
@@ -132,6 +134,7 @@ def propose_for_metrics(  # noqa: PLR0913  # what is known, what may be chosen a
     seed: int,
     model: ModelAssumptions,
     is_careful: bool = False,
+    expectations: Sequence[AxisExpectation] = (),
 ) -> Point:
     """Return the next point to try; a pure function of its arguments.
 
@@ -144,7 +147,7 @@ def propose_for_metrics(  # noqa: PLR0913  # what is known, what may be chosen a
         points = np.vstack([results.points, pending])
         worked_count = int(results.worked.sum())
         if len(points) < model.plan.filling_count or worked_count < model.plan.results_min:
-            return first_new(filling_points(cube, points, rng), points)
+            return first_new(filling_points(cube, points, rng, expectations), points)
         search = _MetricsSearch(
             cube=cube,
             results=results,
@@ -152,6 +155,7 @@ def propose_for_metrics(  # noqa: PLR0913  # what is known, what may be chosen a
             merits=_merits(results),
             model=model,
             rng=rng,
+            expectations=expectations,
         )
         ranked = search.rank(_PROBABLY if is_careful else _ANY)
         return first_new(_apart(ranked, cube.features(ranked), search.pending), points)
@@ -168,13 +172,19 @@ class _MetricsSearch:
     merits: Array
     model: ModelAssumptions
     rng: np.random.Generator
+    expectations: Sequence[AxisExpectation]
 
     def rank(self, probability_min: float) -> Array:
         """Return allowed points, the best first, that are safe with some probability if any is."""
         axes = len(self.cube.axes)
         search = Search(
             cube=self.cube,
-            acquisition=self._acquisition(probability_min),
+            acquisition=with_expectations(
+                self._acquisition(probability_min),
+                self.cube,
+                self.expectations,
+                len(self.results.points),
+            ),
             region=TrustRegion(low=np.zeros(axes), high=np.ones(axes)),
             rng=self.rng,
             effort=effort_of(len(self.pending)),

@@ -10,9 +10,21 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Final
 
-from trainshed.model.study import ParameterSpec, StudySpec
+from trainshed.model.study import ParameterPrior, ParameterSpec, PriorWidth, StudySpec
+from trainshed.model.study_priors import prior_values
 from trainshed.model.trials import Value, Values
 from trainshed.tuning.scales import Axis, axis_of
+
+#: From this rule on, a search uses what the caller expects.
+PRIOR_RULE: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedValue:
+    """The value of a parameter near which the best one is expected."""
+
+    value: Value
+    width: PriorWidth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +39,7 @@ class Dimension:
     """The index of the parent parameter; None: the parameter is always active."""
     parent_values: frozenset[Value] = frozenset()
     """The parameter is active if the parent is active and has one of these values."""
+    expected: ExpectedValue | None = None
 
     def is_active(self, chosen: Mapping[int, Value]) -> bool:
         """Whether the parameter is active, given the chosen values by index."""
@@ -89,6 +102,11 @@ class Space:
         """Whether any parameter has a default."""
         return any(dimension.default is not None for dimension in self.dimensions)
 
+    @property
+    def has_expected(self) -> bool:
+        """Whether the caller expects the best value of any parameter near some value."""
+        return any(dimension.expected is not None for dimension in self.dimensions)
+
 
 def _complete(row: Sequence[Value | None], count: int) -> dict[int, Value] | None:
     """Return the values that are not None, by index; None if they are not ``count``."""
@@ -99,8 +117,10 @@ def _complete(row: Sequence[Value | None], count: int) -> dict[int, Value] | Non
 def space_of(study: StudySpec) -> Space:
     """Return the space of a study that admission has accepted."""
     dimensions: list[Dimension] = []
+    priors = study.priors if study.search_rule >= PRIOR_RULE else ()
+    by_id = {prior.parameter_id: prior for prior in priors}
     for parameter in study.parameters:
-        _add(dimensions, parameter, None, frozenset())
+        _add(dimensions, parameter, None, frozenset(), by_id)
     return Space(dimensions=tuple(dimensions), size=_size(dimensions))
 
 
@@ -143,6 +163,7 @@ def _add(
     spec: ParameterSpec,
     parent: Dimension | None,
     parent_values: frozenset[Value],
+    priors: Mapping[str, ParameterPrior],
 ) -> None:
     axis = axis_of(spec)
     default = () if spec.default is None else axis.equal_values(spec.default)
@@ -153,6 +174,7 @@ def _add(
         default=default[0] if default else None,
         parent=parent.index if parent else None,
         parent_values=parent_values,
+        expected=_expected(spec, axis, priors.get(spec.parameter_id)),
     )
     dimensions.append(dimension)
     for condition in spec.conditions:
@@ -161,7 +183,20 @@ def _add(
             for parent_value in condition.parent_values
             for value in axis.equal_values(parent_value)
         ]
-        _add(dimensions, condition.parameter, dimension, frozenset(values))
+        _add(dimensions, condition.parameter, dimension, frozenset(values), priors)
+
+
+def _expected(
+    spec: ParameterSpec, axis: Axis, prior: ParameterPrior | None
+) -> ExpectedValue | None:
+    """Return the expected value; None for one that this bearer of the name does not have."""
+    if prior is None:
+        return None
+    values = (
+        equal for value in prior_values(prior.value, spec) for equal in axis.equal_values(value)
+    )
+    first = next(values, None)
+    return None if first is None else ExpectedValue(value=first, width=prior.width)
 
 
 def _size(dimensions: Sequence[Dimension]) -> int | None:

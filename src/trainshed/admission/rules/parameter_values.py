@@ -148,18 +148,19 @@ def _check_default(parameter: ParameterSpec, position: At) -> Iterator[Violation
     value = parameter.default
     if value is None or not (parameter.bounds or parameter.values):
         return
-    if not _accepts(parameter, value):
+    if not accepts_value(parameter, value):
         text = value if isinstance(value, str) else f"{value:g}"
         message, place = (
             f"defaultValue {text} is not one of its values",
             StudyPlace(StudyField.DEFAULT, position),
         )
         yield _make_violation(
-            parameter, "study-default", place, message, _describe_values(parameter)
+            parameter, "study-default", place, message, describe_values(parameter)
         )
 
 
-def _accepts(parameter: ParameterSpec, value: str | float) -> bool:
+def accepts_value(parameter: ParameterSpec, value: str | float) -> bool:
+    """Return whether a value is one of the parameter's values."""
     if parameter.kind is ParameterKind.CATEGORICAL:
         return value in parameter.values
     if parameter.kind is ParameterKind.DISCRETE:
@@ -194,7 +195,8 @@ def shown_id(parameter: ParameterSpec) -> str:
     return parameter.parameter_id[:ID_LENGTH_SHOWN]
 
 
-def _describe_values(parameter: ParameterSpec) -> str:
+def describe_values(parameter: ParameterSpec) -> str:
+    """Describe the values of a parameter, such as ``numbers from 0 to 1``."""
     if parameter.bounds:
         noun = "whole numbers" if parameter.kind is ParameterKind.INTEGER else "numbers"
         return f"{noun} from {parameter.bounds[0]:g} to {parameter.bounds[1]:g}"

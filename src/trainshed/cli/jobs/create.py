@@ -35,7 +35,8 @@ EXAMPLE = f"""\
 TUNING_EXAMPLE = """\
   {prog} --display-name tuned --config study.yaml --max-trial-count 6
   {prog} --display-name tuned --config study.yaml --dry-run
-  {prog} --display-name tuned --config study.yaml --warm-start results.csv --enqueue lr=0.01"""
+  {prog} --display-name tuned --config study.yaml --warm-start results.csv --enqueue lr=0.01
+  {prog} --display-name tuned --config study.yaml --prior lr=0.001 --prior batch=128:wide"""
 
 
 def parser(prog: str) -> flags.Parser:
@@ -78,6 +79,7 @@ def _tuning_parser(prog: str) -> flags.Parser:
     add("--config FILE", "HyperparameterTuningJob; flags override it", required=True)
     job_flags.add_words(parser, _TUNING_WORDS)
     flags.add_study_start(parser)
+    flags.add_priors(parser)
     return parser
 
 
@@ -119,6 +121,7 @@ def _training_parser(prog: str) -> flags.Parser:
     )
     flags.add_stream_flag(parser)
     flags.add_study_start(parser)
+    flags.add_priors(parser)
     job_flags.add_cluster_flags(parser, "they override the file")
     flags.add_spec_flags(parser, vertex=False)
     flags.add_no_plan(parser)
@@ -142,6 +145,7 @@ def run(request: flags.Request) -> int:
     With ``--dry-run`` the job is not created, and its launch plan is printed.
     """
     from trainshed.cli.jobs.job_story import list_manifest_lines
+    from trainshed.cli.jobs.study_priors import read_priors
     from trainshed.cli.jobs.study_starts import list_start_lines, name_fields, read_start
     from trainshed.cli.terminal import print_result
     from trainshed.client.faults import ServerRefusal
@@ -154,6 +158,8 @@ def run(request: flags.Request) -> int:
     context = context_of(args)
     start = read_start(args, context)
     merged = _merge(request, context)
+    for key, text in read_priors(getattr(args, "prior", [])):
+        put(merged.content, ("labels", key), text)
     if args.no_plan:
         put(merged.content, ("labels", PLAN_LABEL), OFF)
     path, content = _request(args, context, merged.content, start)

@@ -85,6 +85,8 @@ def _describe(document: Json) -> Iterator[str]:
 
 def _describe_start(study: Json, trials: Mapping[int, Json]) -> Iterator[str]:
     """Describe what the study had before its search, and its rungs."""
+    if priors := study.get("priors"):
+        yield f"expected: {priors}"
     if count := study.get("knownResults"):
         yield f"known results from elsewhere: {count}"
     first = TrialOrigin.FIRST_POINT.value

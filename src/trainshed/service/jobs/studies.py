@@ -13,6 +13,7 @@ from trainshed.model.reduction_report import PLANNED
 from trainshed.model.resource_names import CUSTOM_JOBS, TRIALS, resource_name
 from trainshed.model.roles import Dialect
 from trainshed.model.study import SEARCH_RULE, ParameterSpec, StudySpec, TrialSpec
+from trainshed.model.study_priors import priors_of_labels
 from trainshed.model.study_start import KNOWN_RESULTS
 from trainshed.model.trials import TrialRecord, TrialState, TrialView, text_of
 from trainshed.service.jobs.refusing import invalid
@@ -106,7 +107,7 @@ def trial_view(record: JobRecord, study: StudySpec, stored: StoredTrial) -> Tria
 
 
 def _complete_study(spec: JobSpec, previous_uid: int | None) -> JobSpec:
-    """Return the spec with the study that it continues, the rule of its label, and SEARCH_RULE."""
+    """Return the spec with the study that it continues, what its labels say, and SEARCH_RULE."""
     if spec.study is None:
         return spec
     study = replace(
@@ -114,6 +115,7 @@ def _complete_study(spec: JobSpec, previous_uid: int | None) -> JobSpec:
         resume_previous_uid=previous_uid,
         search_rule=SEARCH_RULE,
         stopping=stopping_with_labels(spec.study, spec.labels),
+        priors=priors_of_labels(spec.study, spec.labels),
     )
     return replace(spec, study=study)
 

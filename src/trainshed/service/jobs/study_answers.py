@@ -106,6 +106,9 @@ class StudyDescription(Answer):
     """The number of results from elsewhere that the search uses."""
     first_points: int
     """The number of points that the caller wanted to be tried before the search."""
+    priors: str = ""
+    """Where the caller expects the best values, such as ``lr near 1e-3 (narrow)``; empty without
+    labels that say it."""
     leaders: Sequence[int]
     """The number of the best trial; with several objectives the Pareto front, at most 1,000."""
     front_size: int | None = None

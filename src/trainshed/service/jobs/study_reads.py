@@ -8,6 +8,7 @@ from typing import Any, Final
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
 from trainshed.model.study import AshaRule, Metric, ParameterSpec, StudySpec
+from trainshed.model.study_priors import describe_prior
 from trainshed.model.trials import TRIAL_STOPPED_EARLY, EarlyStop, TrialRecord, TrialState
 from trainshed.service.jobs.rung_curves import RungCurves
 from trainshed.service.jobs.story import Stories, describe_progress
@@ -76,6 +77,7 @@ class StudyReader:
             counts=_count(study, results),
             known_results=known_results,
             first_points=first_points,
+            priors=", ".join(map(describe_prior, study.priors)),
             leaders=[trial.number for trial in front[: 1 if is_single else LEADERS_MAX]],
             front_size=None if is_single else len(front),
             front_history=_follow_front(study, trials),
