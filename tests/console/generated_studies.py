@@ -26,6 +26,7 @@ from trainshed.model.study import (
     MedianRule,
     Metric,
     ParameterKind,
+    ParameterPrior,
     ParameterSpec,
     Safety,
     Scale,
@@ -80,13 +81,17 @@ STUDY = StudySpec(
 LIMIT = Metric(
     metric_id="size", goal=Goal.MINIMIZE, safety=Safety(threshold=60.0, fraction_min=0.75)
 )
-#: Two objectives and a limit; a limit; three objectives; rungs.
+#: Two objectives and a limit; a limit; three objectives; rungs with a prior.
 FRONT = replace(
     STUDY, metrics=(*STUDY.metrics, Metric(metric_id="seconds", goal=Goal.MINIMIZE), LIMIT)
 )
 LIMITED = replace(STUDY, metrics=(*STUDY.metrics, LIMIT))
 THREE = replace(FRONT, metrics=(*FRONT.metrics[:2], replace(LIMIT, safety=None)))
-RUNGS = replace(STUDY, stopping=AshaRule(first_rung=3))
+RUNGS = replace(
+    STUDY,
+    stopping=AshaRule(first_rung=3),
+    priors=(ParameterPrior(parameter_id="dropout", value="25e-2"),),
+)
 DEMAND = JobDemand(
     region="us-central1",
     groups=(GroupDemand(role=Role.PRIMARY, count=1, each=Demand(vcpus=4, memory_gb=15.0)),),

@@ -184,6 +184,7 @@ def test_three_objectives_are_seen_in_pairs(opened):
 @pytest.mark.full
 def test_curves_show_the_rungs(opened):
     page = opened("rungs")
+    expect(page.locator("main")).to_contain_text("Expected: dropout near 25e-2")
     curves = figure(page, "Curves")
     expect(curves).to_contain_text(
         re.compile(r"Dashed lines are rungs: rung 1 at 3 \(74 trials, con")

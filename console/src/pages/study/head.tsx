@@ -38,6 +38,7 @@ export function Head({ study, trials, name }: { study: StudyDescription; trials:
       <p>{parts.join(" · ")} · at most {study.trialCountParallel} at once · {ALGORITHMS[study.algorithm]}{study.stopping ? ` · early stops by the ${describeRule(study.stopping)}` : ""}</p>
       {study.message && study.state !== "SUCCEEDED" && <p class="hint">{sentence(nameJobs(study.message))}</p>}
       {study.safety && <p>Limits: {showHidden(study.safety)}.</p>}
+      {study.priors && <p>Expected: {showHidden(study.priors)}.</p>}
       <Start study={study} />
       <Leaders study={study} trials={trials} />
     </>
