@@ -56,6 +56,24 @@ def test_what_tells_good_curves_apart_is_learned_where_bad_ones_differ_by_far_mo
     assert list(to_stop(study(DecayCurveRule()), [*done, behind, ahead])) == [8]
 
 
+@pytest.mark.parametrize(("search_rule", "stopped"), [(1, [8, 9]), (2, [8])])
+def test_a_quick_curve_that_would_be_the_best_is_not_stopped_early(search_rule, stopped):
+    ends = (0.9618, 0.9152, 0.9336)
+    done = [
+        trial(n, rising(end, steps=27, speed=3.0), TrialState.SUCCEEDED)
+        for n, end in enumerate(ends, start=1)
+    ]
+    behind, ahead = (trial(n, rising(end, 5, 3.0)) for n, end in ((8, 0.85), (9, 0.9875)))
+    judged = study(DecayCurveRule(), search_rule=search_rule)
+    assert list(to_stop(judged, [*done, behind, ahead])) == stopped
+
+
+def test_a_curve_before_the_first_place_of_the_past_is_not_judged():
+    done = [trial(n, rising(0.9 + n / 100, steps=100), TrialState.SUCCEEDED) for n in (1, 2, 3)]
+    young = trial(8, [0.0] * 6)
+    assert not to_stop(study(DecayCurveRule(), search_rule=2), [*done, young])
+
+
 def test_a_curve_that_has_passed_the_best_is_not_stopped_when_it_falls():
     falling = trial(8, [0.5, 0.96, 0.1, 0.1, 0.1, 0.1])
     rival = trial(9, [0.97, 0.97, 0.97])

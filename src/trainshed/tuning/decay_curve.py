@@ -5,7 +5,8 @@ A Gaussian process predicts the final value from past curves and from the trial'
 a part that decays like a sum of many exponentials (the freeze-thaw kernel of Swersky, Snoek and
 Adams, 2014), plus noise; the weights are the most likely mix for the past curves, from a short
 list.  Full regression over all trials at once was rejected: it gives little more information, and
-needs a matrix as large as the study.
+needs a matrix as large as the study.  Studies of search rule 1 also judge measurements before the
+first place of the past curves.
 
 The rule uses the distance of values to the best one, on a scale that is logarithmic far from it and
 linear near it; the width of the linear part is also the most likely one for the past curves.  Bad
@@ -14,8 +15,9 @@ has the figures).
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from typing import Final
@@ -71,10 +73,11 @@ def stopped_by_decay_curve(
     value = leader.final.value(metric.metric_id) or 0.0
     past = _learn(done, upward(metric.goal, value))
     active = (trial for trial in trials if trial.state is TrialState.ACTIVE)
+    begin = past.longest / PLACES if study.search_rule >= 2 else 0.0  # noqa: PLR2004
     chances = {
-        curve: past.chance(curve)
+        curve: past.chance(curve, begin)
         for curve in curves(metric, active, by_time=rule.by_time)
-        if len(curve.at) >= MEASUREMENTS_MIN
+        if len(curve.at) >= MEASUREMENTS_MIN and curve.end >= begin
     }
     return {
         curve.number: EarlyStop(
@@ -128,12 +131,16 @@ class _Past:
     count: int
     fit: _Fit
 
-    def chance(self, curve: TrialCurve) -> float:
-        """Return the chance that a curve ends above the best value."""
+    def chance(self, curve: TrialCurve, begin: float) -> float:
+        """Return the chance that a curve ends above the best value.
+
+        Measurements before ``begin`` are left out.  The past has no mean before its first place:
+        measured by the mean there, every curve begins far too low.
+        """
         if curve.best >= self.fit.scale.top:
             return 1.0
         mix, deviation = self.fit.mix, self.fit.deviation
-        at, residuals = self._standard(curve)
+        at, residuals = self._standard(_cut(curve, begin))
         end = np.array([max(1.0, at[-1])])
         cross = _kernel(mix, end, at)[0]
         weights = np.linalg.solve(_covariance(mix, at), cross)
@@ -150,6 +157,12 @@ class _Past:
         at = np.array(curve.at)[step] / self.longest
         values = self.fit.scale.transform(np.array(curve.values)[step])
         return at, (values - np.interp(at, _PLACES, self.fit.mean)) / self.fit.deviation
+
+
+def _cut(curve: TrialCurve, begin: float) -> TrialCurve:
+    """Return the part of a curve from a step or second on."""
+    first = bisect_left(curve.at, begin)
+    return replace(curve, at=curve.at[first:], values=curve.values[first:])
 
 
 @lru_cache(maxsize=8)
