@@ -31,6 +31,7 @@ import yaml
 
 from benchmarks.harness import ROOT, Benchmark, Report, at_least, tell
 from trainshed.model.study import (
+    SEARCH_RULE,
     AshaRule,
     ConvexRule,
     DecayCurveRule,
@@ -63,7 +64,8 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 def study_with(rule: StoppingRule | None, trials: int) -> StudySpec:
     """Return the study of the example, with a stopping rule or without one."""
     job = yaml.safe_load((EXAMPLE / "hpt.yaml").read_text())
-    return replace(study_of(job), stopping=rule, trial_count_max=trials)
+    study = replace(study_of(job), search_rule=SEARCH_RULE)
+    return replace(study, stopping=rule, trial_count_max=trials)
 
 
 @dataclass(kw_only=True)

@@ -20,7 +20,7 @@ import yaml
 
 from benchmarks.harness import ROOT
 from benchmarks.tuning.spaces import Chosen, double, integer, study_of
-from trainshed.model.study import Scale, StudySpec
+from trainshed.model.study import SEARCH_RULE, Scale, StudySpec
 from trainshed.model.trials import Values
 from trainshed.wire.aiplatform_v1.study import study_of as vertex_study_of
 
@@ -44,7 +44,8 @@ class LongTraining:
 def example() -> LongTraining:
     """Return the training of examples/tuning, without the shifted images: 50 epochs."""
     job = yaml.safe_load((EXAMPLE / "hpt.yaml").read_text())
-    return LongTraining(study=vertex_study_of(job), reports=50, stride=1, learn=learn_example)
+    study = replace(vertex_study_of(job), search_rule=SEARCH_RULE)
+    return LongTraining(study=study, reports=50, stride=1, learn=learn_example)
 
 
 def learn_example(seed: int, values: Chosen) -> Iterator[float]:
