@@ -78,7 +78,8 @@ def test_a_full_disk_loses_nothing_and_is_used_again_when_there_is_room(on_disk,
         limit = f"PRAGMA max_page_count = {pages}"
         on_disk._db.write(lambda tx: tx.connection.exec_driver_sql(limit).close())
 
-    room(100)
+    pages = on_disk._db.read(lambda tx: tx.execute(text("PRAGMA page_count")).scalar_one())
+    room(pages + 20)
     uids = add_until(on_disk, f"{path} cannot grow: no space is left on its disk")
     with pytest.raises(StoreFault, match="no space is left"):
         add(on_disk, job_dir="x" * 50_000)

@@ -69,11 +69,11 @@ def test_the_first_trial_has_the_defaults_then_the_expected_values_then_the_midd
 @pytest.mark.untraced
 def test_a_good_expectation_finds_a_narrow_optimum_sooner():
     said = (prior("x", "8e-1"), prior("y", "2e-1"))
-    plain, told = (
+    plain, expectant = (
         [best(searched(expecting(*SQUARE, priors=one), 10, peak, seed)) for seed in range(4)]
         for one in ((), said)
     )
-    assert max(told) < -0.8
+    assert max(expectant) < -0.8
     assert np.median(plain) > -0.1
 
 
@@ -106,8 +106,8 @@ def test_an_expectation_without_a_place_changes_nothing(rule, metrics):
     """One of rule 1, and one of another parameter: the search is that of no expectation."""
     name = "x" if rule == 1 else "z"
     plain = study(*SQUARE, metrics=metrics, search_rule=rule, trial_count_max=30)
-    told = replace(plain, priors=(prior(name, "2e-1"),))
-    assert searched(told, 14, parallel=2) == searched(plain, 14, parallel=2)
+    expectant = replace(plain, priors=(prior(name, "2e-1"),))
+    assert searched(expectant, 14, parallel=2) == searched(plain, 14, parallel=2)
 
 
 @pytest.mark.parametrize("metrics", [(LOSS,), (LOSS, SIZE)])

@@ -84,6 +84,9 @@ def _prepare_root(order):
     os.chmod(f"{scratch}/upper", 0o755)  # noqa: S103 - as roots of images are
     layers = f"lowerdir={order['image']},upperdir={scratch}/upper,workdir={scratch}/work"
     linux.mount("overlay", root, "overlay", 0, layers)
+    # a server of this machine may have made it, for itself alone; images do not have it
+    with contextlib.suppress(FileNotFoundError):
+        os.rmdir(f"{root}/gcs")  # noqa: PTH106 - without pathlib it starts sooner
     _mount_system(root)
     for row in order["mounts"]:
         _mount(root, row)
