@@ -140,7 +140,7 @@ def test_a_full_disk(tmp_path):
 
 def test_a_cancel_is_taken_where_the_small_disk_of_the_database_is_full(tmp_path):
     """It was answered with 503: the log had no room for it."""
-    with small_disk(tmp_path / "disk", 12) as disk:
+    with small_disk(tmp_path / "disk", 16) as disk:
         flags = ("--database", f"sqlite:///{disk}/trainshed.db")
         with serving(tmp_path / "data", *flags) as server:
             names = [submit(server, custom_job(f"{n}", FOREVER)) for n in range(3)]
