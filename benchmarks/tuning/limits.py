@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from benchmarks.tuning.classical import BRANIN_MIN, ackley, branin
-from benchmarks.tuning.metrics import MetricsProblem, limit, limited, study_with
+from benchmarks.tuning.metrics import MetricsProblem, limit, limited, study_with, three_models
 from benchmarks.tuning.spaces import METRIC, Chosen, category, double, integer
 from trainshed.model.study import ParameterKind, ParameterSpec, Scale
 
@@ -165,16 +165,7 @@ def _models(seed: int) -> MetricsProblem:
     goal = rng.uniform(0.2, 0.8, 6)
     study = study_with(
         limited(limit("size", 0.5)),
-        category(
-            "model",
-            "linear",
-            "tree",
-            "network",
-            linear=(double("l2", 1e-6, 1.0, Scale.LOG),),
-            tree=(integer("depth", 1, 21), double("shrinkage", 0.001, 1.0, Scale.LOG)),
-            network=(double("width", 0, 1), double("mix", 0, 1)),
-        ),
-        double("clip", 0, 1),
+        *three_models(),
     )
 
     def measure(chosen: Chosen) -> Mapping[str, float]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.tuning.spaces import METRIC, Chosen
-from trainshed.model.study import SEARCH_RULE, Goal, Metric, ParameterSpec, Safety, StudySpec
+from benchmarks.tuning.spaces import METRIC, Chosen, category, double, integer
+from trainshed.model.study import SEARCH_RULE, Goal, Metric, ParameterSpec, Safety, Scale, StudySpec
 
 Array = NDArray[np.float64]
 
@@ -52,6 +52,20 @@ def study_with(metrics: Sequence[Metric], *parameters: ParameterSpec) -> StudySp
     return StudySpec(
         metrics=tuple(metrics), parameters=parameters, trial_count_max=1000, search_rule=SEARCH_RULE
     )
+
+
+def three_models() -> tuple[ParameterSpec, ParameterSpec]:
+    """Return the choice of a model, each with parameters of its own, and a parameter of all."""
+    models = category(
+        "model",
+        "linear",
+        "tree",
+        "network",
+        linear=(double("l2", 1e-6, 1.0, Scale.LOG),),
+        tree=(integer("depth", 1, 21), double("shrinkage", 0.001, 1.0, Scale.LOG)),
+        network=(double("width", 0, 1), double("mix", 0, 1)),
+    )
+    return models, double("clip", 0, 1)
 
 
 def goal(name: str) -> Metric:

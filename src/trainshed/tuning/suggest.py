@@ -68,9 +68,9 @@ def suggest(  # noqa: PLR0913 - all that a suggestion depends on
 
 
 def _lazily(propose: Propose, history: History) -> Iterator[Values]:
-    """Return the points of an algorithm, which computes nothing before it is asked for the first.
+    """Return the points of an algorithm; nothing is computed before the caller takes the first.
 
-    This is no generator: one that ends early would close the grid, which all calls go on with.
+    Not a generator: one that ends early would close the grid, which later calls still use.
     """
     return chain.from_iterable(map(propose, (history,)))
 

@@ -66,7 +66,7 @@ def match_start(study: StudySpec | None, call: StartCall) -> BuiltStart | list[V
 
 
 def _describe_names(row: ResultRow) -> str:
-    """Describe what a result has: a misspelled name is seen at once."""
+    """Describe the names that a result has, so that the caller notices a misspelled one."""
     names = list(dict.fromkeys(chain(row.parameters, row.metrics, row.cells)))
     rest = len(names) - _NAMES_MAX
     listed = ", ".join(map(shorten, names[:_NAMES_MAX])) or "no names"
