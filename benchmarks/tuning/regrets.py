@@ -81,9 +81,13 @@ class Regrets:
 
     @cached_property
     def ranked(self) -> list[str]:
-        """Return the peers with at least a third of the searches of the one with the most."""
-        most = max(map(len, self.by_peer.values()))
-        return [name for name, paths in self.by_peer.items() if 3 * len(paths) >= most]
+        """Return the peers that searched at least a third of the problems.
+
+        A peer whose searches cost minutes has fewer seeds than the others.
+        """
+        problems = {name: {cell.problem for cell in paths} for name, paths in self.by_peer.items()}
+        count = len(set().union(*problems.values()))
+        return [name for name, searched in problems.items() if 3 * len(searched) >= count]
 
     @cached_property
     def ranks(self) -> Mapping[str, float]:

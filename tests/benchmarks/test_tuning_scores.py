@@ -81,14 +81,19 @@ def test_equal_peers_share_ranks_and_missing_searches_change_nothing():
     assert table.ranks == {"ours": 1.75, "ax": 1.25, "random": 3.0}
 
 
-def test_a_peer_with_few_searches_has_no_rank_and_changes_none():
-    runs = [run(peer, value, seed=s) for s in range(4) for peer, value in (("ours", 1), ("ax", 2))]
-    table = regrets_of([*runs, run("smac", 0.5)])
+def test_a_peer_that_searched_few_problems_has_no_rank_and_changes_none():
+    names = ("branin", "hartmann-6", "levy-4", "rosenbrock-4")
+    peers = (("ours", 10.0), ("ax", 20.0))
+    runs = [run(peer, value, name=name) for name in names for peer, value in peers]
+    runs.append(run("smac", 5.0))
+    table = regrets_of(runs)
     assert table.ranks == {"ours": 1.0, "ax": 2.0}
-    assert any(
-        line.startswith("  smac")
-        for line in blocks(table, [*runs, run("smac", 0.5)], by_problem=False)
-    )
+    assert any(line.startswith("  smac") for line in blocks(table, runs, by_problem=False))
+
+
+def test_a_peer_with_one_seed_of_each_problem_has_a_rank():
+    runs = [run("ours", 1.0, seed=s) for s in range(10)]
+    assert regrets_of([*runs, run("smac", 0.5)]).ranks == {"ours": 2.0, "smac": 1.0}
 
 
 def test_the_interval_has_the_mean_of_the_differences_and_shrinks_with_pairs():
