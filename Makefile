@@ -139,7 +139,7 @@ check: $(VENV)/.test
 
 # all that take minutes, then one table; build/benchmarks.json has every value
 bench: $(VENV)/.test
-	$(BIN)/python -m benchmarks --json build/benchmarks.json
+	$(BIN)/python -m benchmarks all --json build/benchmarks.json
 
 # half an hour; searches are kept, so that it may be stopped and started again. Those of other libraries
 # are in benchmarks/tuning/peer_searches; `make tuning-peers`, then `--peers NAMES`, runs and adds the missing ones

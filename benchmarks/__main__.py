@@ -1,11 +1,12 @@
 """Run benchmarks: one with options of its own, or several that end with one table.
 
     python -m benchmarks NAME [OPTION ...]
-    python -m benchmarks [NAME NAME ...] [--dry] [--json FILE]
+    python -m benchmarks NAME NAME ... [--dry] [--json FILE]
+    python -m benchmarks all [--dry] [--json FILE]
 
-Without a name all benchmarks run that take minutes: neither ``tuning``, ``tuning-start`` and
-``early-stopping``, which take an hour, nor ``gpu``, which needs a GPU.  ``--dry`` runs each with
-its smallest sizes, in seconds.
+Without a name the names are listed.  ``all`` runs the benchmarks that take minutes: those of tuning
+and early stopping take an hour, and ``gpu`` needs a GPU.  ``--dry`` runs each with its smallest
+sizes, in seconds.
 """
 
 import argparse
@@ -14,9 +15,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -51,12 +53,17 @@ MODULES: Final = {
     "early-rungs": "tuning.early_rungs",
     "gpu": "gpu.figures",
 }
+ALL: Final = "all"
+#: The benchmarks that ``all`` leaves out.
 ON_REQUEST: Final = ("tuning", "tuning-start", "early-stopping", "early-rungs", "gpu")
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the named benchmarks; return 1 if a goal is missed or a benchmark fails to run."""
-    if words and words[0] in MODULES and not set(words[1:]) & MODULES.keys():
+    """Run the named benchmarks; return 1 if a goal is missed or a benchmark fails to run.
+
+    Without a name return 2.
+    """
+    if words and words[0] in MODULES and not set(words[1:]) & {ALL, *MODULES}:
         benchmark = import_module(f"benchmarks.{MODULES[words[0]]}").BENCHMARK
         return run(words[0], benchmark, words[1:])
     parser = argparse.ArgumentParser(
@@ -64,19 +71,36 @@ def main(words: Sequence[str]) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    names = [name for name in MODULES if name not in ON_REQUEST]
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MODULES))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join((ALL, *MODULES)))
     parser.add_argument("--dry", action="store_true", help="the smallest sizes; judges nothing")
     parser.add_argument("--json", type=Path, default=ROOT / "build" / "benchmarks.json")
     args = parser.parse_args(words)
-    if unknown := set(args.names) - MODULES.keys():
-        parser.error(f"NAME must be one of {', '.join(MODULES)}, got {', '.join(sorted(unknown))}")
-    documents = [_run_alone(name, dry=args.dry) for name in args.names or names]
+    if not args.names:
+        print(*_list_names(), sep="\n", file=sys.stderr)
+        return 2
+    if unknown := set(args.names) - {ALL, *MODULES}:
+        accepted = ", ".join((ALL, *MODULES))
+        parser.error(f"NAME must be one of {accepted}, got {', '.join(sorted(unknown))}")
+    documents = [_run_alone(name, dry=args.dry) for name in _expand(args.names)]
     args.json.parent.mkdir(parents=True, exist_ok=True)
     machine = {"date": datetime.now(UTC).date().isoformat(), "processors": os.cpu_count()}
     args.json.write_text(json.dumps({**machine, "benchmarks": documents}, indent=1) + "\n")
     print("\n", *table_lines(documents), f"\n  all values: {args.json}", sep="\n")
     return int(any(has_missed(one) or "failed" in one["left_out"] for one in documents))
+
+
+def _list_names() -> Iterator[str]:
+    yield "python -m benchmarks needs a NAME:"
+    yield from (f"  {name}" for name in MODULES if name not in ON_REQUEST)
+    yield f"  {ALL}: these one after the other, in more than an hour"
+    yield from (f"  {name}, which {ALL} leaves out" for name in ON_REQUEST)
+
+
+def _expand(names: Sequence[str]) -> Sequence[str]:
+    """Return the benchmarks to run, each once."""
+    usual = [name for name in MODULES if name not in ON_REQUEST]
+    chosen = (usual if name == ALL else [name] for name in names)
+    return list(dict.fromkeys(chain.from_iterable(chosen)))
 
 
 def _run_alone(name: str, *, dry: bool) -> Json:

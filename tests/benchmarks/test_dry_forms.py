@@ -8,8 +8,10 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from benchmarks.__main__ import MODULES
+from benchmarks.__main__ import ALL, MODULES, ON_REQUEST
 from benchmarks.harness import has_missed
+
+from benchmarks import __main__ as command
 
 ROOT = Path(__file__).parents[2]
 #: tests/gpu/test_figures.py rehearses each of its measures.
@@ -55,3 +57,25 @@ def test_the_dry_form_of_a_benchmark_runs(name, tmp_path):
 @pytest.mark.parametrize("name", sorted(LONG))
 def test_a_benchmark_with_a_long_dry_form_can_be_imported(name):
     assert import_module(f"benchmarks.{MODULES[name]}").BENCHMARK.description
+
+
+def test_without_a_name_the_names_are_listed_and_nothing_runs(capsys, monkeypatch):
+    monkeypatch.setattr(command, "_run_alone", None)
+    assert command.main([]) == 2
+    assert command.main(["--dry"]) == 2
+    printed = capsys.readouterr().err
+    assert all(f"  {name}" in printed for name in (*MODULES, ALL))
+
+
+def test_all_runs_each_benchmark_that_takes_minutes_once(monkeypatch, tmp_path):
+    names = []
+
+    def run_alone(name, *, dry):
+        names.append(name)
+        return {"benchmark": name, "dry": dry, "goals": [], "left_out": {}}
+
+    monkeypatch.setattr(command, "_run_alone", run_alone)
+    assert command.main(["launch", ALL, "--dry", "--json", str(tmp_path / "all.json")]) == 0
+    assert sorted(names) == sorted(MODULES.keys() - {*ON_REQUEST})
+    with pytest.raises(SystemExit):
+        command.main(["launch", "lunch"])
