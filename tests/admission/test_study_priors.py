@@ -18,13 +18,14 @@ PARAMETERS = (
 )  # fmt: skip
 
 
+RULE = "prior-label"
+
+
 def labelled(parameters=PARAMETERS, dialect=Dialect.AIPLATFORM_V1, study_fields=None, **texts):
     labels = {f"trainshed-prior-{name}": text for name, text in texts.items()}
     spec = study(*parameters, **(study_fields or {}))
     faults = check(ask(JOB[dialect](group(), study=spec, labels=labels)))
-    return [fault for fault in faults if fault.rule == "prior-label"], priors_of_labels(
-        spec, labels
-    )
+    return [fault for fault in faults if fault.rule == RULE], priors_of_labels(spec, labels)
 
 
 @pytest.mark.parametrize("dialect", sorted(Dialect, key=str))
@@ -104,6 +105,13 @@ def test_algorithms_that_learn_nothing_take_no_prior(algorithm):
     [fault], _ = labelled((integer(name="n"),), study_fields={"algorithm": algorithm}, n="1")
     assert algorithm.value in fault.message
     assert fault.accepted == "the default algorithm, or no such label"
+
+
+@pytest.mark.parametrize("dialect", sorted(Dialect, key=str))
+def test_a_job_that_is_no_study_takes_no_prior(dialect):
+    labels = {"trainshed-prior-lr": "1e-3"}
+    [fault] = [f for f in check(ask(JOB[dialect](group(), labels=labels))) if f.rule == RULE]
+    assert fault.message == "the label trainshed-prior-lr is for a tuning job, and this is none"
 
 
 def test_several_metrics_take_priors():

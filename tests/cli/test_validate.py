@@ -250,3 +250,22 @@ def test_first_points_and_results_at_fault_are_refused_by_their_flags(trainshed,
     run = trainshed("validate", name, "--warm-start", "older")
     assert (run.code, run.out) == (2, "")
     assert "--warm-start must name files here, got older; a study is read by the server" in run.err
+
+
+def test_priors_are_checked_without_a_server(trainshed, written):
+    name = written("hpt.json", {**STUDY, "labels": {"team": "a"}})
+    run = trainshed("validate", name, "--prior", "lr=0.25:wide")
+    assert run.code == 0, run.out
+    assert run.out.endswith("  expected: lr near 25e-2 (wide)\n")
+    run = trainshed("validate", name, "--prior", "lr=0.25", "--format", "json")
+    assert run.json[0]["priors"] == ["lr near 25e-2"]
+    run = trainshed("validate", name, "--prior", "lr=7", "--prior", "n=1")
+    assert run.code == 1
+    assert "the label trainshed-prior-lr has no value of the parameter, got '7'" in run.out
+    assert "the label trainshed-prior-n names no parameter of the study" in run.out
+    run = trainshed("validate", written("ml.json", GOOD), "--prior", "lr=1")
+    assert run.code == 1
+    assert "the label trainshed-prior-lr is for a tuning job, and this is none" in run.out
+    run = trainshed("validate", name, "--prior", "lr")
+    assert (run.code, run.out) == (2, "")
+    assert "--prior must be NAME=VALUE" in run.err

@@ -165,13 +165,14 @@ def test_rungs_and_enqueued_points_are_those_of_the_native_api():
     measured = [(step, {"accuracy": step / 10}) for step in (1, 3, 9)]
     document = vertex([trial(n, measured=measured, lr=0.01 * n) for n in (1, 2)])
     view = add_native_trials(read_view(document), NATIVE)
-    view = add_native_study(view, {"rungs": [{"at": 3}, {"at": 9}], "knownResults": 4})
+    native = {"rungs": [{"at": 3}, {"at": 9}], "knownResults": 4, "priors": "lr near 1e-2"}
+    view = add_native_study(view, native)
     drawing = list(plots(view))
     curves = figures(drawing)["Intermediate values"]["layout"]
     assert [shape["x0"] for shape in curves["shapes"]] == [3, 9]
     assert [note["text"] for note in curves["annotations"]] == ["rung 1", "rung 2"]
     cells = Read(page(view, drawing, "", NOW)).texts_of("td")
-    assert "4 known results, 1 enqueued trial" in cells
+    assert {"4 known results, 1 enqueued trial", "lr near 1e-2"} <= set(cells)
     assert {"enqueued", "stopped early at rung 2"} <= set(cells)
 
 

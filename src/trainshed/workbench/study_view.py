@@ -54,6 +54,8 @@ class StudyView:
     """The steps of the rungs of successive halving."""
     known_result_count: int = 0
     """The number of results from elsewhere that the search uses."""
+    priors: str = ""
+    """Where the caller expects the best values, such as ``lr near 1e-3``."""
 
     @property
     def objectives(self) -> tuple[Metric, ...]:
@@ -124,6 +126,7 @@ def add_native_study(view: StudyView, native: Json) -> StudyView:
             view,
             rungs=tuple(float(rung["at"]) for rung in rungs),
             known_result_count=int(native.get("knownResults", 0)),
+            priors=str(native.get("priors") or ""),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageFault(f"cannot read the server's description of the study: {error!r}") from error

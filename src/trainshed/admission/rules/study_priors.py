@@ -23,6 +23,9 @@ _WIDTHS: Final = "also with _narrow or _wide behind it"
 def study_prior_labels_fit(context: RuleContext) -> Iterator[Violation]:
     """A label ``trainshed-prior-NAME`` has a value of that parameter, in a study that searches."""
     study, texts = judged_study(context), prior_texts(context.submitted_spec.labels)
+    if context.submitted_spec.study is None:
+        for key in texts:
+            yield _broken_prior(key, "is for a tuning job, and this is none", "no such label")
     if study is None or not study.parameters:
         return
     by_key = parameters_by_key(study)

@@ -1,5 +1,6 @@
 """``trainshed validate``: checks the job documents of files against the catalog."""
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,7 @@ from trainshed.cli import flags
 from trainshed.cli.check.clusters import cluster_json, cluster_table, rulebook_of, violations_json
 from trainshed.cli.failures import print_error, violation_text
 from trainshed.cli.job_flags import add_cluster_flags, submit_flags_of
+from trainshed.cli.jobs.study_priors import read_priors
 from trainshed.cli.jobs.study_starts import (
     list_start_lines,
     name_start_field,
@@ -20,6 +22,7 @@ from trainshed.model.faults import UsageFault, Violation
 if TYPE_CHECKING:
     from trainshed.model.study_start import StartCall
     from trainshed.service.jobs.judging import JudgedDocument, Rulebook
+    from trainshed.service.jobs.refusing import Merged
     from trainshed.service.jobs.study_answers import StudyStartReport
     from trainshed.wire.documents import JobDocument
 
@@ -30,7 +33,8 @@ EXAMPLE = """\
   trainshed validate config.yaml
   trainshed validate --edition 2020-05 --format json jobs/*.yaml
   trainshed validate config.yaml --worker-accelerator count=1,type=nvidia-tesla-t4
-  trainshed validate hpt.yaml --warm-start results.csv --enqueue learning_rate=0.01"""
+  trainshed validate hpt.yaml --warm-start results.csv --enqueue learning_rate=0.01
+  trainshed validate hpt.yaml --prior learning_rate=0.01:wide"""
 
 
 def parser(prog: str) -> flags.Parser:
@@ -49,6 +53,7 @@ def parser(prog: str) -> flags.Parser:
     )
     flags.add_format(parser)
     flags.add_study_start(parser)
+    flags.add_priors(parser)
     flags.add_catalog_flags(parser)
     add_cluster_flags(parser, "they override the fields of every file")
     return parser
@@ -98,14 +103,32 @@ class ValidatedFile:
         return self.file if self.position is None else f"{self.file} [{self.position}]"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GivenFlags:
+    """What the command line sets in every document."""
+
+    submit: Mapping[str, str]
+    labels: Mapping[str, str]
+
+    def add_labels(self, merged: "Merged") -> "Merged":
+        """Return the document with the labels."""
+        from trainshed.service.jobs.merging import put
+
+        if not self.labels:
+            return merged
+        content = copy.deepcopy(merged.content)
+        for key, text in self.labels.items():
+            put(content, ("labels", key), text)
+        return replace(merged, content=content)
+
+
 def run(request: flags.Request) -> int:
     """Return 0 if all documents are valid, 1 if one is refused, 2 if one cannot be read."""
     args = request.args
     rulebook = rulebook_of(args)
     start = read_start_files(args)
-    results = [
-        _match(result, start) for result in _validate(args.file, submit_flags_of(args), rulebook)
-    ]
+    given = _GivenFlags(submit=submit_flags_of(args), labels=dict(read_priors(args.prior)))
+    results = [_match(result, start) for result in _validate(args.file, given, rulebook)]
     if args.format == "json":
         out_json([_as_json(result, quota=args.quota) for result in results])
     else:
@@ -137,9 +160,9 @@ def _exit_code(results: Iterable[ValidatedFile]) -> int:
 
 
 def _validate(
-    files: Iterable[str], submit_flags: Mapping[str, str], rulebook: "Rulebook"
+    files: Iterable[str], given: _GivenFlags, rulebook: "Rulebook"
 ) -> Iterator[ValidatedFile]:
-    """Check every document of every file; ``submit_flags`` override its fields.
+    """Check every document of every file; the flags override its fields.
 
     A mistake of the command line, such as an unknown edition, raises UsageFault.  A mistake in a
     file becomes a result, so that the other files are still checked.
@@ -155,13 +178,13 @@ def _validate(
         except UsageFault as fault:
             yield ValidatedFile(file=file, unreadable=str(fault))
             continue
-        yield from _check_documents(file, documents, submit_flags, rulebook)
+        yield from _check_documents(file, documents, given, rulebook)
 
 
 def _check_documents(
     file: str,
     documents: "Sequence[JobDocument]",
-    submit_flags: Mapping[str, str],
+    given: _GivenFlags,
     rulebook: "Rulebook",
 ) -> Iterator[ValidatedFile]:
     from trainshed.service.jobs.judging import judge
@@ -170,7 +193,8 @@ def _check_documents(
     for document in documents:
         position = document.position if len(documents) > 1 else None
         try:
-            judgement = judge(merge_any(document.content, submit_flags, source=file), rulebook)
+            merged = merge_any(document.content, given.submit, source=file)
+            judgement = judge(given.add_labels(merged), rulebook)
         except UsageFault as fault:
             yield ValidatedFile(file=file, position=position, unreadable=str(fault))
         else:
@@ -188,6 +212,8 @@ def _as_json(result: ValidatedFile, *, quota: bool) -> dict[str, Any]:
     document["cluster"] = cluster_json(judgement.cluster) if judgement and judgement.valid else []
     if result.start:
         document["studyStart"] = render_report(result.start)
+    if priors := list(_list_priors(result)):
+        document["priors"] = priors
     if judgement and (reduction := judgement.reduction):
         document["reduction"] = {"text": f"{reduction.sentence}.", **reduction.numbers}
     if quota:
@@ -214,6 +240,8 @@ def _print(result: ValidatedFile, *, quota: bool) -> None:
         out(f"  note: {note}")
     for line in list_start_lines(render_report(result.start)) if result.start else ():
         out(f"  {line}")
+    if priors := list(_list_priors(result)):
+        out(f"  expected: {', '.join(priors)}")
     if reduction := result.judgement.reduction:
         out(f"  reduction: {reduction.sentence}")
     if quota:
@@ -221,6 +249,15 @@ def _print(result: ValidatedFile, *, quota: bool) -> None:
         out(f"  quota: {'exceeded' if over else 'within the defaults'}")
         for violation in over:
             out(f"  {violation_text(violation)}")
+
+
+def _list_priors(result: ValidatedFile) -> Iterator[str]:
+    """Yield where the labels of a valid study say that the best values are expected."""
+    from trainshed.model.study_priors import describe_prior, priors_of_labels
+
+    question = result.judgement.question if result.judgement and result.valid else None
+    if question and (study := question.spec.study):
+        yield from map(describe_prior, priors_of_labels(study, question.spec.labels))
 
 
 def _indent(text: str) -> str:

@@ -64,6 +64,7 @@ complete -c trainshed -n '_shtab_trainshed_using validate' -l quota -d 'Also che
 complete -c trainshed -n '_shtab_trainshed_using validate' -l format -xka "text json" -d 'Format of the results'
 complete -c trainshed -n '_shtab_trainshed_using validate' -l warm-start -x -d 'Known results that the search uses, of a tuning job: a CSV or JSON file, an Optuna storage such as sqlite:///x.db#STUDY, a folder of MLflow such as mlruns/ID, or the id or name of another tuning job; repeatable'
 complete -c trainshed -n '_shtab_trainshed_using validate' -l enqueue -x -d 'A point to try before the search, of a tuning job: NAME=VALUE,... or a CSV or JSON file of points; repeatable, in the order of the trials'
+complete -c trainshed -n '_shtab_trainshed_using validate' -l prior -x -d 'Where the best value of a parameter is expected, of a tuning job; sets the label trainshed-prior-NAME; repeatable'
 complete -c trainshed -n '_shtab_trainshed_using validate' -l edition -x -d 'Month whose machine types, accelerators and rules of Google apply, such as 2020-08'
 complete -c trainshed -n '_shtab_trainshed_using validate' -l zone-snapshot -x -d 'Zone data, such as zones-2021-10-25'
 complete -c trainshed -n '_shtab_trainshed_using validate' -l overlay -xka "(__fish_complete_path (commandline -ct))" -d 'TOML file with your own machine types, accelerators and regions; repeatable'

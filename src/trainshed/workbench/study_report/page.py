@@ -118,6 +118,7 @@ def _head(view: StudyView, now: datetime) -> Iterator[str]:
         ("Objective", goals),
         ("Limit", describe_safety(view.study, view.trials)),
         ("Start", _start(view)),
+        ("Expected", view.priors),
         ("Algorithm", view.algorithm),
         ("Time", _time(view, now)),
         ("As of", f"{now:%Y-%m-%d %H:%M:%S %Z}"),
