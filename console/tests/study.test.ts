@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { writeCsv } from "../src/core/csv";
 import { rankShares, scaleColour } from "../src/core/scale_colours";
 import {
-  axesOf, bestShare, bestSoFar, describeWhy, drawnOn, finalValue, isInRanges, listArguments, mirrorRange, rate, readRanges, valueOn, writeRanges,
+  axesOf, bestShare, bestSoFar, describeOrigin, describeWhy, drawnOn, finalValue, isInRanges, listArguments, mirrorRange, rate, readRanges, valueOn, writeRanges,
 } from "../src/core/study";
 import type { StudyDescription, StudyMetric, TrialSummary } from "../src/net/types";
 
@@ -123,6 +123,15 @@ test("the reason of an end names the rule, the value and the bar", () => {
   assert.equal(describeWhy(trial(1, 1)), "");
   assert.equal(describeWhy(trial(1, 1, { brokenLimits: [BROKEN] })), "size 3 > 2");
   assert.equal(describeWhy(trial(1, 1, { stoppedEarly: true, brokenLimits: [BROKEN] })), "stopped early; size 3 > 2");
+});
+
+test("a trial says where its values are from", () => {
+  const enqueued = { origin: "FIRST_POINT" } as const;
+  assert.equal(describeOrigin(trial(1, 1)), "");
+  assert.equal(describeOrigin(trial(1, 1, { origin: "DEFAULTS" })), "defaults");
+  assert.equal(describeOrigin(trial(1, 1, enqueued)), "enqueued");
+  assert.equal(describeOrigin(trial(1, 1, { ...enqueued, firstPoint: { position: 2 } })), "enqueued (point 2)");
+  assert.equal(describeOrigin(trial(1, 1, { ...enqueued, firstPoint: { position: 2, source: "line 3 of p.csv" } })), "enqueued (line 3 of p.csv)");
 });
 
 test("a cell of CSV is never a formula, and a negative number stays one", () => {

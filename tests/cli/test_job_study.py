@@ -105,22 +105,37 @@ def test_a_front_and_broken_limits_are_printed(trainshed):
     assert document["trials"][1]["brokenLimits"] == [LIMIT]
 
 
+START = {
+    "knownResults": 4,
+    "knownSources": [
+        {"name": "r.csv", "used": 3, "ignored": 2},
+        {"name": "study s1", "used": 1, "ignored": 0},
+    ],
+}
+
+
 def answer_rungs(_verb, path, _document):
     name = path.partition("?")[0]
     if name == f"{PATH}/study":
         rungs = [{"at": 3.0, "trials": 9, "bar": 0.5}, {"at": 9.0, "trials": 2}]
-        return 200, {**STUDY, "rungs": rungs, "rungsByTime": False, "knownResults": 4}
+        return 200, {**STUDY, "rungs": rungs, "rungsByTime": False, **START}
     if name == f"{PATH}/trials":
-        return 200, {"trials": [{**TRIALS[0], "origin": "FIRST_POINT"}]}
+        places = ({"position": 1, "source": "line 2 of p.csv"}, {"position": 2})
+        enqueued = [
+            {**TRIALS[0], "number": n, "origin": "FIRST_POINT", "firstPoint": place}
+            for n, place in enumerate(places, 2)
+        ]
+        return 200, {"trials": [{**TRIALS[0], "origin": "DEFAULTS"}, *enqueued]}
     return answer(_verb, path, _document)
 
 
 def test_rungs_and_the_start_are_printed(trainshed):
     with StandIn(answer_rungs) as server:
         shown = trainshed("jobs", "study", "tune", "--project", "p", "--url", server.url)
-    assert shown.out.splitlines()[3:7] == [
-        "known results from elsewhere: 4",
-        "enqueued: trial 1",
+    assert shown.out.splitlines()[3:8] == [
+        "known results used: 3 of r.csv (2 ignored), 1 of study s1",
+        "enqueued: trial 2 (line 2 of p.csv), trial 3 (point 2)",
+        "the default values: trial 1",
         "rung 1 at step 3: 9 trials, continue from 0.5",
         "rung 2 at step 9: 2 trials",
     ]

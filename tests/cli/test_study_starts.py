@@ -207,7 +207,7 @@ def test_too_many_results_are_refused(create, tmp_path):
     )
     run = create("--warm-start", "wide.csv")
     assert (run.code, CALLS) == (2, [])
-    assert "at most 90,000 values, got 105,000; leave out columns or results" in run.err
+    assert "at most 90,000 values, got 106,000; leave out columns or results" in run.err
 
 
 def test_priors_become_labels_of_the_job(create):

@@ -49,13 +49,15 @@ def serving(monkeypatch, home):
         monkeypatch.delenv(name, raising=False)
     servers = []
 
-    def serve(*documents, trials=None, status=200):
+    def serve(*documents, trials=None, study=None, status=200):
         left = list(documents)
 
         def answer(_verb, path, _document):
             if path.endswith("/trials"):
                 refusal = {"error": {"code": status, "message": "no"}}
                 return status, (trials or {}) if status == 200 else refusal
+            if path.endswith("/study") and study:
+                return 200, study
             if path.startswith("/trainshed/"):
                 return 200, {"name": documents[0].get("name", "projects/local/jobs/census_1")}
             return 200, left.pop(0) if len(left) > 1 else left[0]
@@ -149,17 +151,25 @@ def test_what_only_the_native_route_says_is_told(trainshed, serving):
     run = trainshed("ai", "hp-tuning-jobs", "watch", "77", "--project", "p")
     assert "trial 1: SUCCEEDED, stopped early: accuracy 0.5 at step 5" in run.out.splitlines()
     paths = [path for _, path, *_ in server.requests if path.startswith("/trainshed/")]
-    assert set(paths) == {"/trainshed/v1/projects/p/jobs/77/trials"}
+    assert set(paths) == {
+        "/trainshed/v1/projects/p/jobs/77/trials",
+        "/trainshed/v1/projects/p/jobs/77/study",
+    }
 
 
 def test_enqueued_trials_and_rungs_are_told(trainshed, serving):
     stop = {"rule": "asha", "rung": 2}
-    trials = early(1, earlyStop=stop)["trials"] + [{"number": 2, "origin": "FIRST_POINT"}]
-    serving(*story(), trials={"trials": trials})
+    place = {"position": 2, "source": "line 3 of p.csv"}
+    enqueued = {"number": 2, "origin": "FIRST_POINT", "firstPoint": place}
+    trials = [*early(1, earlyStop=stop)["trials"], enqueued]
+    source = {"name": "r.csv", "used": 3, "ignored": 2}
+    study = {"knownSources": [source], "priors": "lr near 1e-2"}
+    serving(*story(), trials={"trials": trials}, study=study)
     lines = trainshed("ai", "hp-tuning-jobs", "watch", "77", "--project", "p").out.splitlines()
     assert "trial 1: SUCCEEDED, stopped early at rung 2: accuracy 0.5 at step 5" in lines
-    assert "trial 2: ACTIVE, enqueued: lr=0.01 opt=adam" in lines
-    assert any(line.endswith("lr=0.01 opt=adam; enqueued") for line in lines)
+    assert lines[:2] == ["known results used: 3 of r.csv (2 ignored)", "expected: lr near 1e-2"]
+    assert "trial 2: ACTIVE, enqueued (line 3 of p.csv): lr=0.01 opt=adam" in lines
+    assert any(line.endswith("lr=0.01 opt=adam; enqueued (line 3 of p.csv)") for line in lines)
     assert any(line.endswith("lr=0.1 opt=sgd; stopped early at rung 2") for line in lines)
 
 

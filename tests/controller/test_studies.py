@@ -91,6 +91,7 @@ def test_first_points_come_first_and_once_also_after_a_restart(make_world):
     assert broken.values(uids[1]) == whole.values(uids[0])
     assert result.values not in whole.values(uids[0])
     assert whole.messages(uids[0]).count("as enqueued") == 3
+    assert "Trial 2 begins with lr=0.8, as enqueued (point 2)." in whole.messages(uids[0])
 
 
 def test_never_more_trials_at_once_than_asked_for(make_world):

@@ -6,12 +6,16 @@ from dataclasses import replace
 import pytest
 
 from service.submitting import PLACE, PROJECT, custom_job, fields, ml_job, pool, refusal
-from store.builders import advance, trial_job
+from store.builders import advance, trial_job, vertex_trial_job
+from trainshed.model.status import JobState
 from trainshed.model.study_start import PointRow, ResultRow, StartCall
-from trainshed.model.trials import Measurement, TrialRecord, TrialState
+from trainshed.model.trials import Measurement, TrialOrigin, TrialRecord, TrialState
 from trainshed.service.jobs.job_service import CreateCall
+from trainshed.service.jobs.story import Stories
+from trainshed.service.jobs.study_reads import StudyReader
 from trainshed.store.records.jobs import JobKind
 from trainshed.store.records.studies import NewTrial
+from trainshed.wire.native_v1 import FirstPointPlace, document
 
 LABEL = "trainshed-warm-start"
 
@@ -70,6 +74,7 @@ def test_results_and_points_are_stored_with_the_study_and_reported(desk):
         "2 of 5 known results of results.csv are used; ignored: opt is not one of adam, sgd (2); "
         "lr is not between 0 and 1 (1)."
     )
+    assert [(one.name, one.used, one.ignored) for one in report.sources] == [("results.csv", 2, 3)]
     assert messages(desk, record, "FIRST_POINTS") == ["1 first point is tried before the search."]
     assert "lr=0.5" not in json.dumps(record.job.spec.request), "no trial's job carries it"
 
@@ -142,6 +147,95 @@ def test_the_results_of_another_study_are_used_also_while_it_runs(desk):
     [result] = desk.store.study_start(record.uid).results
     assert result.values == (("lr", 0.25), ("opt", "sgd"))
     assert result.metrics == (("acc", 0.5),)
+
+
+def test_each_source_is_described_with_how_much_of_it_is_used(desk):
+    ended_study(desk, t1=0.5, t2=None)
+    rows = (row(1), row(2, opt="lion"))
+    results = tuple(replace(one, source=f"{n}.csv") for n, one in enumerate(rows))
+    record, report = create(
+        desk, results=results, sources=("0.csv", "1.csv", "empty.csv"), studies=("older",)
+    )
+    expected = [("0.csv", 1, 0), ("1.csv", 0, 1), ("study older", 1, 1), ("empty.csv", 0, 0)]
+    assert [(one.name, one.used, one.ignored) for one in report.sources] == expected
+    description = StudyReader(Stories(desk.store)).describe(PROJECT, record.job.job_id)
+    assert list(description.known_sources) == list(report.sources)
+    assert description.known_results == 2
+
+
+def test_a_repeated_request_gets_the_first_study_and_its_report(desk):
+    older = ended_study(desk, t1=0.5, t2="runs")
+    rows = (row(1), row(30))
+    call = CreateCall(
+        JobKind.TUNING_JOB, PROJECT, PLACE, study(), StartCall(results=rows, studies=("older",))
+    )
+    first = desk.jobs.create_study(call, creator="ann", retry_key="k")
+    running = desk.store.trials(older.uid)[1].trial
+    final = Measurement(metrics=(("acc", 0.75),))
+    ended = replace(running, state=TrialState.SUCCEEDED, final=final)
+    advance(desk.store, older.uid, trials=(ended,))
+    again = desk.jobs.create_study(call, creator="ann", retry_key="k")
+    assert again[0].uid == first[0].uid
+    assert document(again[1]) == document(first[1]), "not what it would be now"
+    other, report = desk.jobs.create_study(call, creator="ann", retry_key="other")
+    assert (other.uid == first[0].uid, report.results) == (False, 3)
+    advance(desk.store, older.uid, state=JobState.SUCCEEDED)
+    desk.store.delete_job(older.uid)
+    assert desk.jobs.create_study(call, creator="ann", retry_key="k")[0].uid == first[0].uid
+
+
+def test_a_first_point_that_the_continued_study_has_tried_is_known(desk):
+    older = ended_study(desk, t1=0.5, t2=None)
+    advance(desk.store, older.uid, state=JobState.SUCCEEDED)
+    document = ml_study("newer")
+    document["trainingInput"]["hyperparameters"] |= {"resumePreviousJobId": "older", "maxTrials": 2}
+    points = tuple(PointRow(name=lr, parameters={"lr": lr, "opt": "sgd"}) for lr in ("0.25", "0.5"))
+    record, report = create(desk, document, JobKind.ML_JOB, points=points)
+    assert (report.first_points, report.first_points_known) == (1, 1)
+    [message] = messages(desk, record, "FIRST_POINTS")
+    assert "1 more is not tried again: known results have the same values." in message
+    [source] = StudyReader(Stories(desk.store)).describe(PROJECT, "newer").known_sources
+    assert (source.name, source.used, source.ignored) == ("study older", 1, 1)
+
+
+def test_trials_say_which_first_point_they_have_and_which_has_the_defaults(desk):
+    lr = {"lr": "0.1", "opt": "sgd"}
+    points = (
+        PointRow(name="line 3 of p.csv", parameters=lr, source="line 3 of p.csv"),
+        PointRow(name="lr=0.2", parameters={**lr, "lr": "0.2"}),
+    )
+    record, _ = create(desk, points=points)
+    values = [(("lr", number / 10), ("opt", "sgd")) for number in (1, 2, 3)]
+    assert begin(desk, record, values) == [
+        (TrialOrigin.FIRST_POINT, FirstPointPlace(position=1, source="line 3 of p.csv")),
+        (TrialOrigin.FIRST_POINT, FirstPointPlace(position=2)),
+        (None, None),
+    ]
+    content = study()
+    content["studySpec"]["parameters"][0]["doubleValueSpec"]["defaultValue"] = 0.1
+    plain, _ = create(desk, content)
+    assert begin(desk, plain, [values[0], values[1], values[0]]) == [
+        (TrialOrigin.DEFAULTS, None),
+        (None, None),
+        (None, None),
+    ]
+
+
+def begin(desk, record, values):
+    """Begin trials with these values; return why they say they have them."""
+    new = [
+        NewTrial(
+            trial=TrialRecord(number=n, values=one),
+            job=replace(vertex_trial_job(n), project=PROJECT),
+        )
+        for n, one in enumerate(values, 1)
+    ]
+    advance(desk.store, record.uid, new_trials=tuple(new))
+    reader = StudyReader(Stories(desk.store))
+    trials = reader.trials(PROJECT, record.job.job_id, after=0, limit=9).trials
+    later = reader.trials(PROJECT, record.job.job_id, after=1, limit=9).trials
+    assert later == trials[1:]
+    return [(one.origin, one.first_point) for one in trials]
 
 
 def test_the_label_names_a_study_as_gcloud_and_the_sdks_can(desk):

@@ -90,7 +90,10 @@ class TestJobs:
         first, _ = store.add_job(new)
         clock.forward(RETRY_S - 1)
         assert store.add_job(new) == (first, False)
+        assert store.job_of_key("gcloud/1") == first
+        assert store.job_of_key("gcloud/2") is None
         clock.forward(2)
+        assert store.job_of_key("gcloud/1") is None
         later, is_new = store.add_job(new)
         assert is_new
         assert later.uid != first.uid

@@ -3,7 +3,14 @@ import pytest
 from trainshed.model.study import Algorithm
 from trainshed.model.study_start import PointRow
 from trainshed.model.trials import TrialOrigin, TrialState
-from trainshed.tuning.first_points import FAULTS_MAX, check_points, origin_of
+from trainshed.tuning.first_points import (
+    FAULTS_MAX,
+    check_points,
+    origin_of,
+    points_of_trials,
+    position_of,
+)
+from trainshed.tuning.space import space_of
 from trainshed.tuning.suggest import suggest
 from tuning.spaces import double, integer, study, trial, when, words
 
@@ -77,10 +84,33 @@ def test_first_points_come_before_every_search_and_each_once(algorithm):
     assert len(set(batch)) == 4
     running = [trial(1, points[0], state=TrialState.ACTIVE)]
     assert suggest(spec, running, 3, 9, first_points=points).values == batch[1:4]
-    assert [origin_of(values, points) for values in batch] == [
+    space = space_of(spec)
+    assert [
+        origin_of(space, values, points, is_first=n == 0) for n, values in enumerate(batch)
+    ] == [
         *[TrialOrigin.FIRST_POINT] * 2,
         *[TrialOrigin.SEARCH] * 2,
     ]
+    assert [position_of(values, points) for values in batch] == [1, 2, None, None]
+
+
+@pytest.mark.parametrize("algorithm", Algorithm)
+def test_the_first_trial_has_the_default_values_and_says_so(algorithm):
+    spec = study(*SPACE, algorithm=algorithm, trial_count_max=20)
+    space, batch = space_of(spec), suggest(spec, (), 3, 9).values
+    assert dict(batch[0])["n"] == 2
+    origins = [origin_of(space, values, (), is_first=n == 0) for n, values in enumerate(batch)]
+    assert origins == [TrialOrigin.DEFAULTS, TrialOrigin.SEARCH, TrialOrigin.SEARCH]
+    other = (("n", 3), ("opt", "adam"))
+    assert origin_of(space, other, (), is_first=True) is TrialOrigin.SEARCH
+    plain = space_of(study(double()))
+    assert origin_of(plain, (("lr", 0.5),), (), is_first=True) is TrialOrigin.SEARCH
+
+
+def test_values_of_another_study_are_points_in_the_order_of_this_one():
+    space = space_of(study(*SPACE))
+    values = [(("opt", "adam"), ("n", 4)), (("n", 99), ("opt", "adam"))]
+    assert [*points_of_trials(space, values)] == [(("n", 4), ("opt", "adam"))]
 
 
 def test_a_point_with_a_known_result_is_not_tried_again():

@@ -8,7 +8,9 @@ from trainshed.model.study_start import (
     IgnoredRow,
     KnownResult,
     ResultRow,
+    SourceCount,
     UnnamedValue,
+    describe_source,
 )
 from trainshed.model.trials import TrialState
 from trainshed.tuning.known_results import match_results, trial_of
@@ -160,6 +162,20 @@ def test_what_its_source_calls_no_result_is_ignored():
     assert match_results(study(double()), [failed]).ignored == (
         IgnoredRow(name="run a", reason="the run is FAILED"),
     )
+
+
+def test_the_results_of_each_source_are_counted():
+    good, bad = dict(GOOD), {**GOOD, "lr": 7}
+    rows = [
+        dataclasses.replace(row(**values), source=source)
+        for source, values in (("a", good), ("b", bad), ("a", bad), ("b", good), ("a", bad))
+    ]
+    assert match_results(MIXED, rows).sources == (
+        SourceCount(name="a", used=1, ignored=2),
+        SourceCount(name="b", used=1, ignored=1),
+    )
+    assert describe_source("a", 1, 2) == "1 of a (2 ignored)"
+    assert describe_source("", 3, 0) == "3 of the request"
 
 
 def test_only_the_last_results_are_used():

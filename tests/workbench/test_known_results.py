@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import optuna
 import pytest
@@ -33,7 +34,11 @@ def write(folder, name, content):
 
 
 def rows_of(folder, name, content):
-    return read_results([write(folder, name, content)]).rows
+    return without_sources(write(folder, name, content))
+
+
+def without_sources(name):
+    return [replace(row, source="") for row in read_results([name]).rows]
 
 
 def fault(*names, read=read_results):
@@ -160,8 +165,9 @@ def test_an_experiment_of_mlflow_is_read_from_its_files(folder):
         ResultRow(name="run b-title", parameters=parameters, metrics={"val/acc": 0.75}),
         ResultRow(name="run a-title", parameters=parameters, fault="its state is FAILED"),
     ]
-    assert read_results(["mlruns/7"]).rows == expected
-    assert read_results(["mlruns"]).rows == expected, "there is one experiment"
+    assert without_sources("mlruns/7") == expected
+    assert without_sources("mlruns") == expected, "there is one experiment"
+    assert read_results(["mlruns/7"]).sources == ["MLflow experiment digits of mlruns/7"]
     write(folder, "mlruns/8/meta.yaml", "experiment_id: 8\nname: other\n")
     assert fault("mlruns") == "mlruns has 2 experiments; name one of mlruns/7, mlruns/8"
     assert fault("mlruns/8") == "mlruns/8 has no results"
@@ -197,8 +203,10 @@ def test_a_storage_of_optuna_is_read_by_optuna(folder):
         name="trial 0 of digits", parameters={"lr": 0.1, "opt": "None"}, unnamed=unnamed
     )
     for name in ("sqlite:///x.db#digits", "sqlite:///x.db", "x.db", "x.db#digits"):
-        rows = read_results([name]).rows
+        rows = without_sources(name)
         assert rows[0] == expected
+        place = name.partition("#")[0]
+        assert read_results([name]).sources == [f"Optuna study digits of {place}"]
         assert [row.fault for row in rows] == ["", "its state is PRUNED", ""]
     named = optimize("sqlite:///x.db", "both", directions=["minimize", "maximize"])
     with pytest.warns(optuna.exceptions.ExperimentalWarning):
@@ -236,7 +244,8 @@ def test_names_of_no_file_are_studies_and_sources_add_up(folder):
     write(folder, "r.csv", "lr,acc\n0.1,0.5\n")
     results = read_results(["older", "r.csv", "projects/p/jobs/census_1"])
     assert results.studies == ["older", "projects/p/jobs/census_1"]
-    assert (len(results.rows), results.files) == (1, ["r.csv"])
+    assert (len(results.rows), results.sources) == (1, ["r.csv"])
+    assert [row.source for row in results.rows] == ["r.csv"]
     assert fault("none.csv") == "there is no file none.csv"
 
 
@@ -254,10 +263,16 @@ def test_points_are_words_or_files(folder):
     write(folder, "p.json", [{"lr": 0.3}, {"parameters": {"lr": 0.4}}])
     assert read_points(["lr=0.5,opt = sgd", "p.csv", "report.csv", "p.json"]) == [
         PointRow(name="lr=0.5,opt = sgd", parameters={"lr": "0.5", "opt": "sgd"}),
-        PointRow(name="line 2 of p.csv", parameters={"lr": "0.1", "opt": "adam"}),
-        PointRow(name="line 2 of report.csv", parameters={"lr": "0.2"}),
-        PointRow(name="item 1 of p.json", parameters={"lr": 0.3}),
-        PointRow(name="item 2 of p.json", parameters={"lr": 0.4}),
+        PointRow(
+            name="line 2 of p.csv",
+            parameters={"lr": "0.1", "opt": "adam"},
+            source="line 2 of p.csv",
+        ),
+        PointRow(
+            name="line 2 of report.csv", parameters={"lr": "0.2"}, source="line 2 of report.csv"
+        ),
+        PointRow(name="item 1 of p.json", parameters={"lr": 0.3}, source="item 1 of p.json"),
+        PointRow(name="item 2 of p.json", parameters={"lr": 0.4}, source="item 2 of p.json"),
     ]
 
 

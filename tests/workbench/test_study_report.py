@@ -152,7 +152,10 @@ def test_steps_that_do_not_ascend_are_counted():
 
 NATIVE = {
     "trials": [
-        {"number": 1, "state": "SUCCEEDED", "origin": "FIRST_POINT", "metrics": {}},
+        {
+            "number": 1, "state": "SUCCEEDED", "origin": "FIRST_POINT", "metrics": {},
+            "firstPoint": {"position": 1, "source": "line 2 of p.csv"},
+        },
         {
             "number": 2, "state": "SUCCEEDED", "stoppedEarly": True, "metrics": {},
             "earlyStop": {"rule": "asha", "rung": 2},
@@ -165,15 +168,20 @@ def test_rungs_and_enqueued_points_are_those_of_the_native_api():
     measured = [(step, {"accuracy": step / 10}) for step in (1, 3, 9)]
     document = vertex([trial(n, measured=measured, lr=0.01 * n) for n in (1, 2)])
     view = add_native_trials(read_view(document), NATIVE)
+    sources = [
+        {"name": "r.csv", "used": 3, "ignored": 2},
+        {"name": "study s1", "used": 1, "ignored": 0},
+    ]
     native = {"rungs": [{"at": 3}, {"at": 9}], "knownResults": 4, "priors": "lr near 1e-2"}
+    native["knownSources"] = sources
     view = add_native_study(view, native)
     drawing = list(plots(view))
     curves = figures(drawing)["Intermediate values"]["layout"]
     assert [shape["x0"] for shape in curves["shapes"]] == [3, 9]
     assert [note["text"] for note in curves["annotations"]] == ["rung 1", "rung 2"]
     cells = Read(page(view, drawing, "", NOW)).texts_of("td")
-    assert {"4 known results, 1 enqueued trial", "lr near 1e-2"} <= set(cells)
-    assert {"enqueued", "stopped early at rung 2"} <= set(cells)
+    assert {"3 of r.csv (2 ignored), 1 of study s1", "lr near 1e-2"} <= set(cells)
+    assert {"enqueued (line 2 of p.csv)", "stopped early at rung 2"} <= set(cells)
 
 
 def test_rungs_of_seconds_are_not_drawn_over_steps():

@@ -45,6 +45,18 @@ export function isBeyondLimit(trial: TrialSummary): boolean {
   return (trial.brokenLimits ?? []).length > 0;
 }
 
+/** Describe which first point a trial has, such as "line 3 of points.csv". */
+export function describePlace(place: NonNullable<TrialSummary["firstPoint"]>): string {
+  return showHidden(place.source ?? "") || `point ${place.position}`;
+}
+
+/** Describe why a trial has its values; "" if the search chose them. */
+export function describeOrigin(trial: TrialSummary): string {
+  if (trial.origin === "DEFAULTS") return "defaults";
+  if (trial.origin !== "FIRST_POINT") return "";
+  return trial.firstPoint ? `enqueued (${describePlace(trial.firstPoint)})` : "enqueued";
+}
+
 /** Return the best `percent` of the rated trials, at least one, the best first. */
 export function bestShare(rated: readonly Rated[], metric: StudyMetric, percent: number): Rated[] {
   const sign = metric.goal === "MAXIMIZE" ? -1 : 1;

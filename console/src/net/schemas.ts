@@ -103,6 +103,11 @@ export type EngineHealth = {
   since: string;
 };
 
+export type FirstPointPlace = {
+  position: number;
+  source?: string | null;
+};
+
 export type Fleet = {
   nodes: Array<NodeSummary>;
   engines?: Array<EngineHealth>;
@@ -288,6 +293,12 @@ export type KeySummary = {
 
 export type Keys = {
   keys: Array<KeySummary>;
+};
+
+export type KnownSource = {
+  name: string;
+  used: number;
+  ignored: number;
 };
 
 export type ListedKind = "AI_PLATFORM_JOB" | "CUSTOM_JOB" | "TUNING_JOB" | "TRAINING_PIPELINE" | "TRIAL";
@@ -552,6 +563,7 @@ export type StudyDescription = {
   trialCountParallel: number;
   counts: TrialCounts;
   knownResults: number;
+  knownSources?: Array<KnownSource>;
   firstPoints: number;
   priors?: string;
   leaders: Array<number>;
@@ -596,6 +608,7 @@ export type StudyStartReport = {
   leftOut: Array<string>;
   firstPoints: number;
   firstPointsKnown?: number;
+  sources?: Array<KnownSource>;
   message: string;
 };
 
@@ -652,7 +665,7 @@ export type TrialGoodput = {
   cost: Record<string, unknown> | null;
 };
 
-export type TrialOrigin = "SEARCH" | "FIRST_POINT";
+export type TrialOrigin = "SEARCH" | "FIRST_POINT" | "DEFAULTS";
 
 export type TrialState = "REQUESTED" | "ACTIVE" | "STOPPING" | "SUCCEEDED" | "INFEASIBLE";
 
@@ -670,6 +683,7 @@ export type TrialSummary = {
   endTime?: string | null;
   earlyStop?: EarlyStop | null;
   origin?: TrialOrigin | null;
+  firstPoint?: FirstPointPlace | null;
   brokenLimits?: Array<BrokenLimit> | null;
 };
 

@@ -52,6 +52,8 @@ class ResultRow:
     """Values of the objectives in their order, of a source that names no metrics."""
     fault: str = ""
     """Why the source itself says that this is no result, such as ``the run is FAILED``."""
+    source: str = ""
+    """The file, experiment or study that has it; empty if the caller names none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,8 @@ class PointRow:
     name: str
     """As the caller wrote it, or where it is from."""
     parameters: Mapping[str, RawValue]
+    source: str = ""
+    """The place in a file that has it, such as ``line 3 of points.csv``; empty: no file has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +75,22 @@ class IgnoredRow:
     reason: str
     value: str = ""
     """The value at fault; empty if none is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceCount:
+    """How many results of one source a study uses."""
+
+    name: str
+    """Empty for results whose source the caller does not name."""
+    used: int = 0
+    ignored: int = 0
+
+
+def describe_source(name: str, used: int, ignored: int) -> str:
+    """Describe a source in a few words, such as ``9 of results.csv (2 ignored)``."""
+    rest = f" ({ignored} ignored)" if ignored else ""
+    return f"{used} of {name or 'the request'}{rest}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +116,7 @@ class StartCall:
 
     results: tuple[ResultRow, ...] = ()
     sources: tuple[str, ...] = ()
-    """The names of the files of ``results``, for sentences."""
+    """The names of the sources of ``results``, for sentences."""
     studies: tuple[str, ...] = ()
     """The ids of studies of the project whose results are used."""
     points: tuple[PointRow, ...] = ()

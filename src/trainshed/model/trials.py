@@ -52,6 +52,8 @@ class TrialOrigin(enum.Enum):
     """The study's algorithm chose them."""
     FIRST_POINT = "FIRST_POINT"
     """The caller wanted this point to be tried before the search."""
+    DEFAULTS = "DEFAULTS"
+    """The first trial of a study, with the default values of its parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,6 +107,9 @@ _SET_LABELS = (
     )
 )
 _DROP_OLD_KEYS = delete(RETRY_KEYS).where(RETRY_KEYS.c.create_ns < bindparam("forgotten_ns"))
+_NEW_UID_OF_KEY = select(RETRY_KEYS.c.uid).where(
+    RETRY_KEYS.c.key == bindparam("of_key"), RETRY_KEYS.c.create_ns >= bindparam("forgotten_ns")
+)
 _VERSION = select(JOBS.c.version).where(JOBS.c.uid == bindparam("of_uid"), _LIVES)
 DROP_LABELS = delete(LABELS).where(LABELS.c.uid == bindparam("of_uid"))
 _HIDE = (
@@ -139,6 +142,12 @@ class StoredJobs:
                 return new_record(addition, codec.to_time(added.time_ns)), True
             if first := self.job_by_uid(added.uid):  # None if it was deleted meanwhile
                 return first, False
+
+    def job_of_key(self, retry_key: str) -> JobRecord | None:
+        """Return the job that a create of the last ten minutes with this key has stored."""
+        key = {"of_key": codec.plain(retry_key), "forgotten_ns": self._db.clock() - RETRY_NS}
+        row = self._db.row(_NEW_UID_OF_KEY, **key)
+        return None if row is None else self.job_by_uid(row.uid)
 
     def job(self, project: str, kind: JobKind, job_id: str) -> JobRecord | None:
         """Return a job by name; None if there is none or it was deleted."""

@@ -22,9 +22,10 @@ from trainshed.model.trials import (
     text_of,
 )
 from trainshed.tuning.ending import StudyEnding, ended, most_trials
-from trainshed.tuning.first_points import origin_of
+from trainshed.tuning.first_points import origin_of, position_of
 from trainshed.tuning.measuring import final
 from trainshed.tuning.ranking import best, objectives
+from trainshed.tuning.space import space_of
 from trainshed.tuning.stopping import predicted, to_stop
 from trainshed.tuning.study_step import Advance, StudyContext, StudyEvent, TrialSnapshot
 from trainshed.tuning.suggest import suggest
@@ -202,14 +203,19 @@ def _new_trials(draft: _Study, context: StudyContext) -> tuple[tuple[TrialRecord
     )
     numbers = _free_numbers((*context.prior, *trials))
     new = tuple(TrialRecord(number=next(numbers), values=values) for values in suggested.values)
-    draft.events += [_created(trial, context) for trial in new]
+    draft.events += _list_created(study, new, context, is_begun=bool(trials))
     return new, suggested.exhausted
 
 
-def _created(trial: TrialRecord, context: StudyContext) -> StudyEvent:
-    origin = origin_of(trial.values, context.first_points)
-    data = {"trial": trial.number, "origin": origin.value}
-    return StudyEvent(TRIAL_CREATED, trial_created(trial, origin), data)
+def _list_created(
+    study: StudySpec, new: Sequence[TrialRecord], context: StudyContext, *, is_begun: bool
+) -> Iterator[StudyEvent]:
+    space, points = space_of(study), context.first_points
+    for index, trial in enumerate(new):
+        is_first = index == 0 and not is_begun
+        origin = origin_of(space, trial.values, points, is_first=is_first)
+        message = trial_created(trial, origin, position_of(trial.values, points))
+        yield StudyEvent(TRIAL_CREATED, message, {"trial": trial.number, "origin": origin.value})
 
 
 def _free_numbers(trials: Sequence[TrialRecord]) -> Iterator[int]:
@@ -219,12 +225,21 @@ def _free_numbers(trials: Sequence[TrialRecord]) -> Iterator[int]:
         yield number
 
 
-def trial_created(trial: TrialRecord, origin: TrialOrigin = TrialOrigin.SEARCH) -> str:
-    """Describe a new trial: its number, its values, and whether the caller wanted it first."""
+def trial_created(
+    trial: TrialRecord, origin: TrialOrigin = TrialOrigin.SEARCH, position: int | None = None
+) -> str:
+    """Describe a new trial: its number, its values, and why it has them.
+
+    ``position`` is the number of its point among the first points.
+    """
     values = ", ".join(f"{name}={text_of(value)}" for name, value in trial.values)
     begins = f"begins with {values}" if values else "begins"
-    enqueued = ", as enqueued" if origin is TrialOrigin.FIRST_POINT else ""
-    return f"Trial {trial.number} {begins}{enqueued}."
+    reason = {
+        TrialOrigin.SEARCH: "",
+        TrialOrigin.FIRST_POINT: f", as enqueued (point {position})",
+        TrialOrigin.DEFAULTS: ", the default values",
+    }[origin]
+    return f"Trial {trial.number} {begins}{reason}."
 
 
 def trial_ended(study: StudySpec, trial: TrialRecord, trials: Sequence[TrialRecord]) -> str:

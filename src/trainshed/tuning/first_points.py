@@ -4,7 +4,7 @@ They come before the points of every algorithm.  A point is found by its values,
 server goes on with the first one that has no trial; no state says how far it is.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from trainshed.model.spelling import did_you_mean, nearest_name
@@ -74,9 +74,37 @@ def next_point(
             return
 
 
-def origin_of(values: Values, points: Collection[Values]) -> TrialOrigin:
-    """Return why a trial has its values: first points come before the search."""
-    return TrialOrigin.FIRST_POINT if values in points else TrialOrigin.SEARCH
+def origin_of(
+    space: Space, values: Values, points: Collection[Values], *, is_first: bool
+) -> TrialOrigin:
+    """Return why a trial has its values: first points come before the search.
+
+    ``is_first``: it is the study's first trial, which has the default values.
+    """
+    if values in points:
+        return TrialOrigin.FIRST_POINT
+    is_default = is_first and space.has_defaults and _has_defaults(space, values)
+    return TrialOrigin.DEFAULTS if is_default else TrialOrigin.SEARCH
+
+
+def _has_defaults(space: Space, values: Values) -> bool:
+    """Whether all active parameters that have a default have it, and at least one has."""
+    chosen = space.chosen(values) or {}
+    pairs = [(space.dimensions[index].default, value) for index, value in chosen.items()]
+    equal = [default == value for default, value in pairs if default is not None]
+    return bool(equal) and all(equal)
+
+
+def position_of(values: Values, points: Sequence[Values]) -> int | None:
+    """Return the number of a point among the first points, from 1; None for other points."""
+    return points.index(values) + 1 if values in points else None
+
+
+def points_of_trials(space: Space, trials: Iterable[Values]) -> Iterator[Values]:
+    """Yield the points of values; values that are no point of the space are left out."""
+    for chosen in space.all_chosen(list(trials)):
+        if chosen is not None:
+            yield space.point(chosen)
 
 
 def _check_names(space: Space, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:

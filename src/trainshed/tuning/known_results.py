@@ -8,6 +8,7 @@ let the search trust differences that have another cause.
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +16,14 @@ from itertools import chain
 from typing import Final
 
 from trainshed.model.study import StudySpec
-from trainshed.model.study_start import RESULTS_MAX, IgnoredRow, KnownResult, RawValue, ResultRow
+from trainshed.model.study_start import (
+    RESULTS_MAX,
+    IgnoredRow,
+    KnownResult,
+    RawValue,
+    ResultRow,
+    SourceCount,
+)
 from trainshed.model.trials import Measurement, TrialRecord, TrialState, Value, Values, text_of
 from trainshed.tuning.ranking import objectives
 from trainshed.tuning.scales import Axis, Doubles, Integers
@@ -36,6 +44,8 @@ class MatchedResults:
     """In the order of the sources."""
     left_out: tuple[str, ...] = ()
     """Names that the results have and the study has not, in the results that are used."""
+    sources: tuple[SourceCount, ...] = ()
+    """Each source, in the order of their first results."""
 
 
 def match_results(study: StudySpec, rows: Sequence[ResultRow]) -> MatchedResults:
@@ -49,6 +59,7 @@ def match_results(study: StudySpec, rows: Sequence[ResultRow]) -> MatchedResults
         taken=tuple(outcome for outcome in outcomes if isinstance(outcome, KnownResult)),
         ignored=tuple(outcome for outcome in outcomes if isinstance(outcome, IgnoredRow)),
         left_out=_left_out(matcher, rows, outcomes),
+        sources=_count_sources(rows, outcomes),
     )
 
 
@@ -271,6 +282,17 @@ def _keep_last(rows: Sequence[ResultRow], outcomes: Sequence[_Outcome]) -> Seque
         else:
             limited.append(outcome)
     return limited
+
+
+def _count_sources(
+    rows: Sequence[ResultRow], outcomes: Sequence[_Outcome]
+) -> tuple[SourceCount, ...]:
+    used, ignored = Counter[str](), Counter[str]()
+    for row, outcome in zip(rows, outcomes, strict=True):
+        counter = used if isinstance(outcome, KnownResult) else ignored
+        counter[row.source] += 1
+    names = dict.fromkeys(row.source for row in rows)
+    return tuple(SourceCount(name=n, used=used[n], ignored=ignored[n]) for n in names)
 
 
 def _left_out(

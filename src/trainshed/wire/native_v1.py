@@ -78,6 +78,16 @@ def document(answer: Answer) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FirstPointPlace(Answer):
+    """Which first point of its study a trial has."""
+
+    position: int
+    """The number of the point among all first points, from 1."""
+    source: str | None = None
+    """The place in a file, such as ``line 3 of points.csv``; absent for a point of no file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSummary(Answer):
     """A trial of a tuning job; ``step`` and ``metrics`` are those of its latest measurement."""
 
@@ -97,21 +107,29 @@ class TrialSummary(Answer):
     early_stop: EarlyStop | None = None
     """Why a rule stopped it; absent for trials that an older version of the server stopped."""
     origin: TrialOrigin | None = None
-    """``FIRST_POINT``: the caller wanted this point to be tried before the search.  Absent: the
-    study's algorithm chose it."""
+    """``FIRST_POINT``: the caller wanted this point to be tried before the search.  ``DEFAULTS``:
+    the first trial, with the default values.  Absent: the study's algorithm chose it."""
+    first_point: FirstPointPlace | None = None
+    """Where a ``FIRST_POINT`` is from."""
     broken_limits: Sequence[BrokenLimit] | None = None
     """The limits that its result does not meet; absent if it meets all or has no result."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRemarks:
+    """What is known of a trial beside its record; the fields are those of ``TrialSummary``."""
+
+    early_stop: EarlyStop | None = None
+    origin: TrialOrigin = TrialOrigin.SEARCH
+    first_point: FirstPointPlace | None = None
+    broken_limits: Sequence[BrokenLimit] = ()
+
+
 def trial_summary(
-    view: TrialView,
-    job_uid: int,
-    early_stop: EarlyStop | None = None,
-    origin: TrialOrigin = TrialOrigin.SEARCH,
-    broken_limits: Sequence[BrokenLimit] = (),
+    view: TrialView, job_uid: int, remarks: TrialRemarks | None = None
 ) -> TrialSummary:
     """Return the summary of a trial."""
-    trial = view.trial
+    trial, remarks = view.trial, remarks or TrialRemarks()
     last = latest(trial)
     return answer_of(
         TrialSummary,
@@ -123,10 +141,16 @@ def trial_summary(
         job=str(job_uid),
         start_time=rfc3339(trial.start_time),
         end_time=rfc3339(trial.end_time),
-        early_stop=early_stop,
-        origin=None if origin is TrialOrigin.SEARCH else origin,
-        broken_limits=broken_limits or None,
+        early_stop=remarks.early_stop,
+        origin=None if remarks.origin is TrialOrigin.SEARCH else remarks.origin,
+        first_point=remarks.first_point,
+        broken_limits=remarks.broken_limits or None,
     )
+
+
+def describe_place(place: Json) -> str:
+    """Describe a ``FirstPointPlace``, such as ``line 3 of points.csv`` or ``point 2``."""
+    return str(place.get("source") or f"point {place['position']}")
 
 
 def completed(trial: TrialRecord, native: Json) -> TrialRecord:

@@ -6,19 +6,20 @@ get more data from it.  A field that the document lacks stays empty, and a value
 finite number is left out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
 from trainshed.model.faults import UsageFault
 from trainshed.model.study import Goal, Metric, StudySpec, parameters_of
+from trainshed.model.study_start import describe_source
 from trainshed.model.trials import TrialOrigin, TrialRecord, TrialState, format_short, text_of
 from trainshed.tuning.limits import broken_limits
 from trainshed.tuning.ranking import best, final_value, is_safe, objectives, pareto
 from trainshed.wire.aiplatform_v1 import trials as vertex
 from trainshed.wire.ml_v1 import trials as ml
-from trainshed.wire.native_v1 import completed, latest
+from trainshed.wire.native_v1 import completed, describe_place, latest
 from trainshed.wire.times import time_of
 
 Json = Mapping[str, Any]
@@ -46,14 +47,16 @@ class StudyView:
     create_time: datetime | None
     start_time: datetime | None
     end_time: datetime | None
-    enqueued: frozenset[int] = frozenset()
-    """The numbers of the trials whose points the caller wanted to be tried first."""
+    origins: Mapping[int, str] = field(default_factory=dict)
+    """By trial why it has its values, such as ``enqueued (point 2)``; absent: by the search."""
     stop_rungs: Mapping[int, int] = field(default_factory=dict)
     """By trial the number of the rung, from 1, at which successive halving stopped it."""
     rungs: tuple[float, ...] = ()
     """The steps of the rungs of successive halving."""
     known_result_count: int = 0
     """The number of results from elsewhere that the search uses."""
+    known_sources: tuple[str, ...] = ()
+    """The sources of known results, such as ``9 of results.csv (2 ignored)``."""
     priors: str = ""
     """Where the caller expects the best values, such as ``lr near 1e-3``."""
 
@@ -73,6 +76,16 @@ class StudyView:
     def count(self, *states: TrialState) -> int:
         """Return how many trials are in one of the states."""
         return sum(trial.state in states for trial in self.trials)
+
+
+def describe_start(view: StudyView) -> Iterator[str]:
+    """Yield which known results the search uses, and where the best values are expected."""
+    if view.known_sources:
+        yield f"known results used: {', '.join(view.known_sources)}"
+    elif view.known_result_count:
+        yield f"known results used: {view.known_result_count}"
+    if view.priors:
+        yield f"expected: {view.priors}"
 
 
 def is_study(document: Json) -> bool:
@@ -111,11 +124,19 @@ def add_native_trials(view: StudyView, native: Json) -> StudyView:
         trials = tuple(completed(trial, by_number.get(trial.number, {})) for trial in view.trials)
         stops = {number: trial.get("earlyStop") or {} for number, trial in by_number.items()}
         stop_rungs = {number: int(s["rung"]) for number, s in stops.items() if s.get("rung")}
+        origins = dict(_describe_origins(by_number))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageFault(f"cannot read the server's list of trials: {error!r}") from error
-    first = TrialOrigin.FIRST_POINT.value
-    enqueued = frozenset(n for n, trial in by_number.items() if trial.get("origin") == first)
-    return replace(view, trials=trials, enqueued=enqueued, stop_rungs=stop_rungs)
+    return replace(view, trials=trials, origins=origins, stop_rungs=stop_rungs)
+
+
+def _describe_origins(by_number: Mapping[int, Json]) -> Iterator[tuple[int, str]]:
+    for number, trial in by_number.items():
+        if trial.get("origin") == TrialOrigin.FIRST_POINT.value:
+            place = trial.get("firstPoint")
+            yield number, f"enqueued ({describe_place(place)})" if place else "enqueued"
+        elif trial.get("origin") == TrialOrigin.DEFAULTS.value:
+            yield number, "the default values"
 
 
 def add_native_study(view: StudyView, native: Json) -> StudyView:
@@ -126,6 +147,10 @@ def add_native_study(view: StudyView, native: Json) -> StudyView:
             view,
             rungs=tuple(float(rung["at"]) for rung in rungs),
             known_result_count=int(native.get("knownResults", 0)),
+            known_sources=tuple(
+                describe_source(str(source["name"]), int(source["used"]), int(source["ignored"]))
+                for source in native.get("knownSources") or ()
+            ),
             priors=str(native.get("priors") or ""),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -183,7 +208,7 @@ def describe_measurement(trial: TrialRecord) -> str:
 def describe_remarks(view: StudyView, trial: TrialRecord) -> list[str]:
     """Return where a trial's point came from, how it ended, and which limits it breaks."""
     texts = (
-        "enqueued" if trial.number in view.enqueued else "",
+        view.origins.get(trial.number, ""),
         describe_early_stop(view, trial),
         trial.infeasible_reason or "",
         *(limit.reason for limit in broken_limits(view.study, trial)),

@@ -58,11 +58,14 @@ export function StudyTime({ goodput, name }: { goodput: JobGoodput; name: StudyN
 
 /** Says from which results and points the search began. */
 function Start({ study }: { study: StudyDescription }) {
-  const parts = [
-    study.knownResults ? `${formatPlural(study.knownResults, "result")} from elsewhere` : "",
-    study.firstPoints ? `${formatPlural(study.firstPoints, "point")} to try first` : "",
-  ].filter(Boolean);
-  return parts.length > 0 ? <p>Started with {parts.join(" and ")}.</p> : null;
+  const sources = (study.knownSources ?? []).map(({ name, used, ignored }) => `${formatCount(used)} of ${showHidden(name) || "the request"}${ignored ? ` (${formatCount(ignored)} ignored)` : ""}`);
+  return (
+    <>
+      {sources.length > 0 && <p>Known results used: {sources.join(", ")}.</p>}
+      {sources.length === 0 && study.knownResults > 0 && <p>Known results used: {formatCount(study.knownResults)}.</p>}
+      {study.firstPoints > 0 && <p>Enqueued: {formatPlural(study.firstPoints, "point")} to try before the search.</p>}
+    </>
+  );
 }
 
 const LEADERS_SHOWN = 10;

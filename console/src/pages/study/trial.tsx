@@ -5,7 +5,7 @@ import { showHidden } from "../../core/hidden";
 import { now } from "../../core/clock";
 import { formatCost, formatGoodput, readCost } from "../../core/observed";
 import { jobPath } from "../../core/route";
-import { describeRule, listArguments } from "../../core/study";
+import { describePlace, describeRule, listArguments } from "../../core/study";
 import type { TrialGoodput, TrialSummary } from "../../net/types";
 import { CopyButton } from "../../ui/copy";
 import { sentence } from "../../ui/notice";
@@ -41,7 +41,8 @@ export function TrialDetail({ name, trial, lead, goodput }: TrialDetailProps) {
       </p>
       {trial.infeasibleReason && <p class="refusal">{sentence(trial.infeasibleReason)}</p>}
       {(trial.brokenLimits ?? []).map(({ metric, reason }) => <p key={metric} class="refusal">Beyond a limit: {showHidden(reason)}.</p>)}
-      {trial.origin === "FIRST_POINT" && <p>Enqueued: the caller wanted this point to be tried before the search.</p>}
+      {trial.origin === "FIRST_POINT" && <p>Enqueued{trial.firstPoint && ` (${describePlace(trial.firstPoint)})`}: the caller wanted this point to be tried before the search.</p>}
+      {trial.origin === "DEFAULTS" && <p>The first trial: it has the default values.</p>}
       {stop && (
         <table class="plain-table">
           <caption>Stopped early</caption>

@@ -7,7 +7,7 @@ import { formatNumber, formatPlural } from "../../core/format";
 import { showHidden } from "../../core/hidden";
 import { writeCsv } from "../../core/csv";
 import { formatGoodput, formatShortCost, readCost, type JobCost } from "../../core/observed";
-import { describeWhy, listArguments } from "../../core/study";
+import { describeOrigin, describeWhy, listArguments } from "../../core/study";
 import type { TrialGoodput, TrialSummary } from "../../net/types";
 import { copyText } from "../../ui/clipboard";
 import { saveText } from "../../ui/save";
@@ -52,7 +52,7 @@ function columnsOf(view: StudyView, name: StudyName, goodput: StudyGoodput | nul
     { ...valueColumn("number", "#", (trial) => trial.number), width: "4.5rem" },
     { id: "state", title: "State", width: "9rem", isSortable: true, value: (trial) => trial.state, cell: (trial) => <StateMark state={trial.state} /> },
     ...view.study.metrics.map(({ id }) => metricColumn(id)),
-    ...(view.trials.some(({ origin }) => origin) ? [{ ...valueColumn("origin", "origin", (trial) => (trial.origin === "FIRST_POINT" ? "enqueued" : ""), false), width: "7rem" }] : []),
+    ...(view.trials.some(({ origin }) => origin) ? [{ ...valueColumn("origin", "origin", describeOrigin, false), width: "minmax(7rem, 11rem)", cell: (trial: TrialSummary) => <span title={showHidden(describeOrigin(trial))}>{showHidden(describeOrigin(trial))}</span> }] : []),
     { ...valueColumn("step", "step", (trial) => trial.step ?? null), width: "5rem" },
     ...parameters.map((id) => valueColumn(`parameters.${id}`, id, (trial) => trial.parameters[id] ?? null, !categories.has(id))),
     { ...valueColumn("seconds", "time (s)", secondsOf), width: "5rem" },

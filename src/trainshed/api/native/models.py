@@ -39,6 +39,7 @@ class GivenResult(Strict):
 
     ``cells`` are values of which the study's names decide what they are.  ``unnamed`` are values of
     the objectives in their order.  ``fault`` says why the source itself has no result here.
+    ``source`` is one of ``sources``, and may be left out if there is only one.
     """
 
     name: RawWord
@@ -47,20 +48,25 @@ class GivenResult(Strict):
     cells: RawValues = {}
     unnamed: list[UnnamedMetric] = Field(default=[], max_length=100)
     fault: RawWord = ""
+    source: RawWord = ""
 
 
 class GivenPoint(Strict):
-    """A point to try before the search; ``name`` is in messages about it."""
+    """A point to try before the search; ``name`` is in messages about it.
+
+    ``source`` is its place in a file.
+    """
 
     name: RawWord
     parameters: RawValues
+    source: RawWord = ""
 
 
 class GivenStart(Strict):
     """What a study has before its first trial: known results, and points to try first.
 
-    ``sources`` are the names of the files of ``results``.  ``studies`` are ids or numbers of tuning
-    jobs of the project whose results are used, too.
+    ``sources`` are the names of the sources of ``results``.  ``studies`` are ids or numbers of
+    tuning jobs of the project whose results are used, too.
     """
 
     results: list[GivenResult] = Field(default=[], max_length=GIVEN_RESULTS_MAX)

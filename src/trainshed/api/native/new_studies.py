@@ -70,7 +70,9 @@ def _start_call(given: models.GivenStart) -> StartCall:
         results=tuple(map(_result_row, given.results)),
         sources=tuple(given.sources),
         studies=tuple(given.studies),
-        points=tuple(PointRow(name=p.name, parameters=p.parameters) for p in given.points),
+        points=tuple(
+            PointRow(name=p.name, parameters=p.parameters, source=p.source) for p in given.points
+        ),
     )
 
 
@@ -82,6 +84,7 @@ def _result_row(given: models.GivenResult) -> ResultRow:
         cells=given.cells,
         unnamed=tuple(UnnamedValue(value=one.value, goal=one.goal) for one in given.unnamed),
         fault=given.fault,
+        source=given.source,
     )
 
 

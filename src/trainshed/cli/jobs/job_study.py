@@ -6,11 +6,13 @@ from typing import Final
 from trainshed.cli import flags
 from trainshed.cli.connecting import context_of
 from trainshed.cli.jobs.job_names import HELP, find_job
+from trainshed.cli.jobs.study_starts import list_sources
 from trainshed.cli.terminal import print_result, table
 from trainshed.client.faults import Json
 from trainshed.client.following import NativeTrials
 from trainshed.model.trials import TrialOrigin, format_short
 from trainshed.tuning.fronts import LISTED_MAX, describe_front
+from trainshed.wire.native_v1 import describe_place
 
 #: The counts of trials that are printed if they are not 0, and their words.
 _COUNTS: Final = (
@@ -87,13 +89,20 @@ def _describe_start(study: Json, trials: Mapping[int, Json]) -> Iterator[str]:
     """Describe what the study had before its search, and its rungs."""
     if priors := study.get("priors"):
         yield f"expected: {priors}"
-    if count := study.get("knownResults"):
+    if sources := study.get("knownSources"):
+        yield f"known results used: {list_sources(sources)}"
+    elif count := study.get("knownResults"):
         yield f"known results from elsewhere: {count}"
-    first = TrialOrigin.FIRST_POINT.value
-    enqueued = [str(number) for number, trial in trials.items() if trial.get("origin") == first]
+    enqueued = [
+        f"trial {number} ({describe_place(place)})"
+        for number, trial in trials.items()
+        if (place := trial.get("firstPoint"))
+    ]
     if enqueued:
-        noun = "trial" if len(enqueued) == 1 else "trials"
-        yield f"enqueued: {noun} {', '.join(enqueued)}"
+        yield f"enqueued: {', '.join(enqueued)}"
+    for number, trial in trials.items():
+        if trial.get("origin") == TrialOrigin.DEFAULTS.value:
+            yield f"the default values: trial {number}"
     unit = "second" if study.get("rungsByTime") else "step"
     for number, rung in enumerate(study.get("rungs") or (), 1):
         bar = f", continue from {rung['bar']:g}" if "bar" in rung else ""

@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 from trainshed.cli.connecting import ServerContext
 from trainshed.client.faults import Json
 from trainshed.model.faults import UsageFault
-from trainshed.model.study_start import GIVEN_RESULTS_MAX, GIVEN_TEXT_MAX, GIVEN_VALUES_MAX
+from trainshed.model.study_start import (
+    GIVEN_RESULTS_MAX,
+    GIVEN_TEXT_MAX,
+    GIVEN_VALUES_MAX,
+    describe_source,
+)
 
 if TYPE_CHECKING:
     from trainshed.model.study_start import PointRow, ResultRow, StartCall
     from trainshed.service.jobs.study_answers import StudyStartReport
 
 #: How many JSON values a result has beside its parameters, metrics and cells, and the job.
-_ROW_VALUES: Final = 6
+_ROW_VALUES: Final = 7
 _JOB_VALUES: Final = 10_000
 _POINT: Final = re.compile(r"start\.points\[(?P<position>\d+)\](?:\..*)?")
 _STUDY: Final = re.compile(r"start\.studies\[(?P<position>\d+)\]")
@@ -37,8 +42,8 @@ def read_start(args: argparse.Namespace, context: ServerContext) -> Json:
     call = _read_files(args)
     studies = [find_job(context, name).name.rpartition("/")[2] for name in call.studies]
     start = {
-        "results": [_render_row(row) for row in call.results],
-        "sources": list(call.sources),
+        "results": [_render_row(row, is_named=len(call.sources) > 1) for row in call.results],
+        "sources": [source[:GIVEN_TEXT_MAX] for source in call.sources],
         "studies": studies,
         "points": [_render_point(point) for point in call.points],
     }
@@ -71,7 +76,7 @@ def _read_files(args: argparse.Namespace) -> "StartCall":
     _check_size(results.rows)
     return StartCall(
         results=tuple(results.rows),
-        sources=tuple(results.files),
+        sources=tuple(results.sources),
         studies=tuple(results.studies),
         points=tuple(read_points(args.enqueue)),
     )
@@ -87,7 +92,8 @@ def _check_size(rows: Sequence["ResultRow"]) -> None:
         raise UsageFault(f"{message}, got {values:,}; leave out columns or results")
 
 
-def _render_row(row: "ResultRow") -> Json:
+def _render_row(row: "ResultRow", *, is_named: bool) -> Json:
+    """Render a result; only one of several sources is named in it."""
     unnamed = [
         {"value": one.value, "goal": one.goal.value if one.goal else None}
         for one in row.unnamed
@@ -100,12 +106,15 @@ def _render_row(row: "ResultRow") -> Json:
         "cells": _render_values(row.cells),
         "unnamed": unnamed,
         "fault": row.fault[:GIVEN_TEXT_MAX],
+        "source": row.source[:GIVEN_TEXT_MAX] if is_named else "",
     }
     return {name: value for name, value in content.items() if value}
 
 
 def _render_point(point: "PointRow") -> Json:
-    return {"name": point.name[:GIVEN_TEXT_MAX], "parameters": _render_values(point.parameters)}
+    source = {"source": point.source[:GIVEN_TEXT_MAX]} if point.source else {}
+    parameters = _render_values(point.parameters)
+    return {"name": point.name[:GIVEN_TEXT_MAX], "parameters": parameters, **source}
 
 
 def _render_values(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,6 +165,8 @@ def list_start_lines(report: Json) -> Iterator[str]:
     """Yield what a new study has before its first trial, and what is ignored and why."""
     if report.get("message"):
         yield f"known results: {report['results']} used, {report['ignored']} ignored"
+        if len(sources := report.get("sources", ())) > 1:
+            yield f"  {list_sources(sources)}"
     for reason in report.get("reasons", ()):
         yield f"  ignored {reason['count']}: {reason['reason']} ({_list_examples(reason)})"
     if left_out := report.get("leftOut"):
@@ -164,6 +175,11 @@ def list_start_lines(report: Json) -> Iterator[str]:
     if points or tried:
         text = f"first points: {points}, tried before the search"
         yield text + (f"; {tried} not tried again, with known results" if tried else "")
+
+
+def list_sources(sources: Sequence[Json]) -> str:
+    """List how many results of each source a study uses."""
+    return ", ".join(describe_source(s["name"], s["used"], s["ignored"]) for s in sources)
 
 
 def _list_examples(reason: Json) -> str:

@@ -3,6 +3,7 @@
 On a terminal the view is redrawn in place; in other output each change is printed as a line.
 """
 
+import contextlib
 import math
 import os
 import shlex
@@ -12,6 +13,7 @@ import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from trainshed.cli.connecting import ServerContext
@@ -29,19 +31,22 @@ from trainshed.cli.terminal import (
     wants_colour,
 )
 from trainshed.client.collections import FINAL_STATES, state_of
-from trainshed.client.faults import Json
-from trainshed.client.following import FollowedJob, NativeTrials, native_trials
+from trainshed.client.faults import Json, Unreachable
+from trainshed.client.following import FollowedJob, native_study, native_trials
+from trainshed.client.http import Server
 from trainshed.model.trials import TrialRecord, TrialState, format_short
 from trainshed.tuning.fronts import describe_front
 from trainshed.tuning.limits import broken_limits, describe_safety
 from trainshed.wire.native_v1 import latest
 from trainshed.workbench.study_view import (
     StudyView,
+    add_native_study,
     add_native_trials,
     describe_counts,
     describe_early_stop,
     describe_measurement,
     describe_remarks,
+    describe_start,
     format_parameters,
     list_arguments,
     rank_trials,
@@ -60,23 +65,42 @@ _ML_TRIALS: Final = "trainingOutput"
 def follow(context: ServerContext, name: str, path: str, *, as_json: bool) -> int:
     """Watch the study at a path of its dialect; return 0 if it succeeds, else 1."""
     followed = FollowedJob(context.server, path, note)
-    trials = native_trials(context.server, name, context.project)
+    read = _NativeReads(context.server, name, context.project)
     try:
         if as_json:
             state = _print_json(followed)
         elif sys.stdout.isatty():
-            state = _draw_live(followed, trials)
+            state = _draw_live(followed, read)
         else:
-            state = _print_changes(followed, trials)
+            state = _print_changes(followed, read)
     except KeyboardInterrupt:
         return report_job_continues(context, "study", path.removeprefix("/v1/"))
     return 0 if state == "SUCCEEDED" else 1
 
 
-def _studies(followed: FollowedJob, trials: NativeTrials) -> Iterator[StudyView]:
-    """Yield the study with its native trials, repeatedly until it has ended."""
+class _NativeReads:
+    """Reads what the native API adds to a study."""
+
+    def __init__(self, server: Server, name: str, project: str) -> None:
+        self._trials = native_trials(server, name, project)
+        self._read_study = partial(native_study, server, name, project)
+        self._study: Json | None = None
+
+    def complete(self, view: StudyView) -> StudyView:
+        """Add the description, which is read once, and the newest trials.
+
+        What the study began with never changes.
+        """
+        if self._study is None:
+            with contextlib.suppress(Unreachable):  # the caller waits for the server
+                self._study = self._read_study()
+        return add_native_trials(add_native_study(view, self._study or {}), self._trials.read())
+
+
+def _studies(followed: FollowedJob, read: _NativeReads) -> Iterator[StudyView]:
+    """Yield the study with its native data, repeatedly until it has ended."""
     for document in _documents(followed):
-        yield add_native_trials(read_view(document), trials.read())
+        yield read.complete(read_view(document))
 
 
 def _documents(followed: FollowedJob) -> Iterator[Json]:
@@ -93,11 +117,11 @@ def _documents(followed: FollowedJob) -> Iterator[Json]:
         last_read_s = read_s
 
 
-def _draw_live(followed: FollowedJob, trials: NativeTrials) -> str:
+def _draw_live(followed: FollowedJob, read: _NativeReads) -> str:
     view = TuningView(colour=wants_colour("auto", sys.stdout))
     followed.note = view.set_remark
     with Screen(sys.stdout) as screen:
-        for study in _studies(followed, trials):
+        for study in _studies(followed, read):
             size = shutil.get_terminal_size()
             screen.draw(view.lines(study, size, datetime.now(tz=UTC)))
     for line in best_arguments(study):
@@ -105,9 +129,12 @@ def _draw_live(followed: FollowedJob, trials: NativeTrials) -> str:
     return study.state
 
 
-def _print_changes(followed: FollowedJob, trials: NativeTrials) -> str:
+def _print_changes(followed: FollowedJob, read: _NativeReads) -> str:
     previous: StudyView | None = None
-    for study in _studies(followed, trials):
+    for study in _studies(followed, read):
+        if previous is None:
+            for line in describe_start(study):
+                out(in_one_line(line))
         for line in changes(previous, study):
             out(line)
         previous = study
@@ -279,6 +306,7 @@ def _wrap_text(text: str, size: os.terminal_size) -> list[str]:
 
 
 def _summarize(view: StudyView) -> Iterator[str]:
+    yield from map(in_one_line, describe_start(view))
     yield f"trials {describe_counts(view)}"
     leaders = view.leaders
     if len(view.objectives) == 1 and leaders:
@@ -327,8 +355,9 @@ def _list_changes(previous: StudyView | None, current: StudyView) -> Iterator[st
 
 def _describe_outcome(view: StudyView, trial: TrialRecord) -> str:
     if not trial.state.is_final:
-        enqueued = ", enqueued" if trial.number in view.enqueued else ""
-        return f"{enqueued}: {format_parameters(trial)}" if trial.values else enqueued
+        origin = view.origins.get(trial.number, "")
+        origin = f", {origin}" if origin else ""
+        return f"{origin}: {format_parameters(trial)}" if trial.values else origin
     early = f", {describe_early_stop(view, trial)}" if trial.stopped_early else ""
     if trial.state is TrialState.INFEASIBLE:
         return f"{early}: {trial.infeasible_reason}" if trial.infeasible_reason else early

@@ -28,6 +28,7 @@ from trainshed.model.trials import TrialView
 from trainshed.service.jobs.open_jobs import OpenJobs
 from trainshed.service.jobs.paging import ListCall, one_page
 from trainshed.service.jobs.refusing import Merged, invalid, not_found
+from trainshed.service.jobs.start_story import read_start_story
 from trainshed.service.jobs.story import place_in_queue
 from trainshed.service.jobs.studies import as_study, parse_resumed, trial_views
 from trainshed.service.jobs.study_answers import StudyStartReport
@@ -140,9 +141,12 @@ class JobService:
     ) -> tuple[JobRecord, StudyStartReport | None]:
         """Create a job, a study with what it has before its first trial; no trial is earlier.
 
-        The report says which known results the study uses; it is None if there are none.
+        The report says which known results the study uses; it is None if there are none.  A
+        repeated call returns the first study and its report, also if its sources have changed.
         """
         kind, project, location = call.kind, call.project, call.location
+        if retry_key and call.start != NO_START and (first := self._store.job_of_key(retry_key)):
+            return first, read_start_story(self._store, first.uid).report
         admitted = self._admit(call)
         job_location = GLOBAL if kind is JobKind.ML_JOB else location
         new = admitted.as_new(kind, project, job_location, creator, retry_key)
@@ -152,8 +156,9 @@ class JobService:
         except AlreadyThere:
             raise _already_exists(kind, project, location, new.job_id) from None
         self._submitted()
-        if is_new:
-            self._rules.noted(record.uid, project, admitted.expanded)
+        if not is_new:
+            return record, read_start_story(self._store, record.uid).report
+        self._rules.noted(record.uid, project, admitted.expanded)
         return record, admitted.start.report if admitted.start else None
 
     def admit(self, call: CreateCall) -> tuple[AdmittedJob, SeatsOrClaim]:

@@ -3,7 +3,7 @@
 Needs no store, so that ``validate`` can check files on a machine without a server.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -16,13 +16,20 @@ from trainshed.model.study_start import (
     IgnoredRow,
     PointRow,
     ResultRow,
+    SourceCount,
     StartCall,
     StudyStart,
 )
 from trainshed.model.trials import Values
-from trainshed.service.jobs.study_answers import IgnoredResult, IgnoredResults, StudyStartReport
-from trainshed.tuning.first_points import check_points
+from trainshed.service.jobs.study_answers import (
+    IgnoredResult,
+    IgnoredResults,
+    KnownSource,
+    StudyStartReport,
+)
+from trainshed.tuning.first_points import check_points, points_of_trials
 from trainshed.tuning.known_results import MatchedResults, match_results, shorten
+from trainshed.tuning.space import space_of
 
 #: The names of the fields of a call.
 RESULTS_FIELD: Final = "start.results"
@@ -44,25 +51,38 @@ class BuiltStart:
 
     start: StudyStart
     report: StudyStartReport
+    point_sources: tuple[str, ...] = ()
+    """The place in a file of each first point; empty for a point that no file has."""
 
 
-def match_start(study: StudySpec | None, call: StartCall) -> BuiltStart | list[Violation]:
+def match_start(
+    study: StudySpec | None, call: StartCall, tried: Iterable[Values] = ()
+) -> BuiltStart | list[Violation]:
     """Match results and points with an admitted study; ``study`` is None for other jobs.
 
-    Studies are left out.  Return the violations if there are any.
+    Studies are left out.  ``tried`` are the values of the results of a study that this one
+    continues.  Return the violations if there are any.
     """
     if study is None:
         return [wrong_results(_field_of(call), "the job is not a tuning job", "a tuning job")]
     points, violations = _check_points(study, call.points)
     matched = match_results(study, call.results)
-    report = _report(matched, call.sources, points)
+    known = {result.values for result in matched.taken}
+    if points:
+        known.update(points_of_trials(space_of(study), tried))
+    report = _report(matched, call.sources, points, known)
     if matched.ignored and not matched.taken and not call.studies:
         metrics = ", ".join(metric.metric_id for metric in study.metrics)
         message = f"{report.message.rstrip('.')}; {_describe_names(call.results[0])}"
         accepted = f"results with {metrics} and values of the study's parameters"
         violations.append(wrong_results(RESULTS_FIELD, message, accepted))
-    start = StudyStart(results=matched.taken, points=points)
-    return violations or BuiltStart(start=start, report=report)
+    if violations:
+        return violations
+    return BuiltStart(
+        start=StudyStart(results=matched.taken, points=points),
+        report=report,
+        point_sources=tuple(shorten(row.source) for row in call.points),
+    )
 
 
 def _describe_names(row: ResultRow) -> str:
@@ -111,10 +131,13 @@ def _wrong_point(field: str, message: str, accepted: str) -> Violation:
 
 
 def _report(
-    matched: MatchedResults, sources: Sequence[str], points: Sequence[Values]
+    matched: MatchedResults,
+    sources: Sequence[str],
+    points: Sequence[Values],
+    known: Collection[Values],
 ) -> StudyStartReport:
     reasons = list(_count_reasons(matched.ignored))
-    tried = len({*points} & {result.values for result in matched.taken})
+    tried = sum(point in known for point in points)
     return StudyStartReport(
         results=len(matched.taken),
         ignored=len(matched.ignored),
@@ -122,8 +145,17 @@ def _report(
         left_out=matched.left_out,
         first_points=len(points) - tried,
         first_points_known=tried,
+        sources=list(_list_counts(matched.sources, sources)),
         message=_describe_results(matched, sources, reasons),
     )
+
+
+def _list_counts(counts: Sequence[SourceCount], sources: Sequence[str]) -> Iterator[KnownSource]:
+    """Yield the sources with results, and then those without."""
+    by_name = {count.name: count for count in counts}
+    for name in dict.fromkeys((*by_name, *sources)):
+        count = by_name.get(name, SourceCount(name=name))
+        yield KnownSource(name=shorten(name), used=count.used, ignored=count.ignored)
 
 
 def _count_reasons(ignored: Sequence[IgnoredRow]) -> Iterator[IgnoredResults]:

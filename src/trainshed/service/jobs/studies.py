@@ -17,6 +17,7 @@ from trainshed.model.study_priors import priors_of_labels
 from trainshed.model.study_start import KNOWN_RESULTS
 from trainshed.model.trials import TrialRecord, TrialState, TrialView, text_of
 from trainshed.service.jobs.refusing import invalid
+from trainshed.service.jobs.start_story import SOURCES
 from trainshed.service.jobs.submission import AdmittedJob, Parse
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobKind, JobRecord, NewJob
@@ -58,7 +59,12 @@ def _describe_previous(store: Store, spec: JobSpec, uid: int | None) -> Iterator
     )
     earlier, _ = store.count_start(uid)
     text += f", and the {earlier} known results of that study" if earlier else ""
-    yield NewEvent(kind=KNOWN_RESULTS, message=f"{text}.", data={"taken": taken + earlier})
+    name = f"study {spec.study.resume_previous_job_id}"
+    sources = [{"name": name, "used": taken, "ignored": len(trials) - taken}]
+    if earlier:
+        sources.append({"name": f"known results of {name}", "used": earlier, "ignored": 0})
+    data = {"taken": taken + earlier, SOURCES: sources}
+    yield NewEvent(kind=KNOWN_RESULTS, message=f"{text}.", data=data)
 
 
 def parse_resumed(parse: Parse, store: Store, project: str, document: Mapping[str, Any]) -> Parsed:

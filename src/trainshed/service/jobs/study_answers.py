@@ -82,6 +82,16 @@ class StudyRung(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSource(Answer):
+    """A file, an experiment or a study whose results a study was given."""
+
+    name: str
+    """Empty for results whose source the caller did not name."""
+    used: int
+    ignored: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyDescription(Answer):
     """What a study searches, and how far it is."""
 
@@ -103,7 +113,11 @@ class StudyDescription(Answer):
     trial_count_parallel: int
     counts: TrialCounts
     known_results: int
-    """The number of results from elsewhere that the search uses."""
+    """The number of results from elsewhere that the search uses, without those of a study that
+    this one continues."""
+    known_sources: Sequence[KnownSource] = ()
+    """Where known results are from, with the study that this one continues; empty for studies of
+    an older version of the server."""
     first_points: int
     """The number of points that the caller wanted to be tried before the search."""
     priors: str = ""
@@ -154,6 +168,8 @@ class StudyStartReport(Answer):
     """The number of points that are tried before the search."""
     first_points_known: int = 0
     """The number of first points that are not tried, because a known result has their values."""
+    sources: Sequence[KnownSource] = ()
+    """How many results of each source are used."""
     message: str
     """One sentence about the results; empty if none were given."""
 

@@ -7,10 +7,18 @@ from typing import Any, Final
 
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
-from trainshed.model.study import AshaRule, Metric, ParameterSpec, StudySpec
+from trainshed.model.study import AshaRule, Metric, ParameterSpec, StudySpec, parameters_of
 from trainshed.model.study_priors import describe_prior
-from trainshed.model.trials import TRIAL_STOPPED_EARLY, EarlyStop, TrialRecord, TrialState
+from trainshed.model.trials import (
+    TRIAL_STOPPED_EARLY,
+    EarlyStop,
+    TrialOrigin,
+    TrialRecord,
+    TrialState,
+    Values,
+)
 from trainshed.service.jobs.rung_curves import RungCurves
+from trainshed.service.jobs.start_story import read_start_story
 from trainshed.service.jobs.story import Stories, describe_progress
 from trainshed.service.jobs.story_answers import Trials
 from trainshed.service.jobs.studies import trial_view
@@ -29,12 +37,13 @@ from trainshed.service.jobs.study_answers import (
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.studies import StoredTrial, TrialResult
 from trainshed.tuning.curves import TrialCurve, curves
-from trainshed.tuning.first_points import origin_of
+from trainshed.tuning.first_points import origin_of, position_of
 from trainshed.tuning.fronts import front_history
 from trainshed.tuning.limits import broken_limits, count_safe, describe_safety
 from trainshed.tuning.ranking import objectives, pareto, upward
+from trainshed.tuning.space import Space, space_of
 from trainshed.tuning.thinning import thin_out
-from trainshed.wire.native_v1 import answer_of, trial_summary
+from trainshed.wire.native_v1 import FirstPointPlace, TrialRemarks, answer_of, trial_summary
 
 #: The most trials of a Pareto front in a description.
 LEADERS_MAX: Final = 1000
@@ -61,6 +70,7 @@ class StudyReader:
         front = pareto(study, trials)
         is_single = len(objectives(study)) == 1
         known_results, first_points = self.stories.store.count_start(record.uid)
+        story = read_start_story(self.stories.store, record.uid)
         return StudyDescription(
             name=record.name,
             display_name=record.job.spec.display_name or record.job.job_id,
@@ -76,6 +86,7 @@ class StudyReader:
             trial_count_parallel=study.trial_count_parallel,
             counts=_count(study, results),
             known_results=known_results,
+            known_sources=story.sources,
             first_points=first_points,
             priors=", ".join(map(describe_prior, study.priors)),
             leaders=[trial.number for trial in front[: 1 if is_single else LEADERS_MAX]],
@@ -106,18 +117,34 @@ class StudyReader:
             return Trials(trials=[])
         stored = self.stories.store.trials_after(record.uid, after=after, limit=limit)
         stops = self._early_stops(record, stored)
-        points = frozenset(self.stories.store.first_points(record.uid) if stored else ())
+        origins = self._origins(record, study) if stored else None
         trials = [
             trial_summary(
                 trial_view(record, study, one),
                 one.job_uid,
-                stops.get(one.trial.number),
-                origin_of(one.trial.values, points),
-                broken_limits(study, one.trial),
+                TrialRemarks(
+                    early_stop=stops.get(one.trial.number),
+                    origin=origins.origin_of(one.trial) if origins else TrialOrigin.SEARCH,
+                    first_point=origins.place_of(one.trial) if origins else None,
+                    broken_limits=broken_limits(study, one.trial),
+                ),
             )
             for one in stored
         ]
         return Trials(trials=trials)
+
+    def _origins(self, record: JobRecord, study: StudySpec) -> "_Origins | None":
+        """Return what tells where points are from; None if the search chose all of them."""
+        store = self.stories.store
+        points = store.first_points(record.uid)
+        if not points and all(one.default is None for one in parameters_of(study)):
+            return None
+        return _Origins(
+            space=space_of(study),
+            points=points,
+            sources=read_start_story(store, record.uid).point_sources if points else (),
+            first_number=store.trials_after(record.uid, after=0, limit=1)[0].trial.number,
+        )
 
     def curves(self, project: str, job_id: str, call: "CurveCall") -> MetricCurves:
         """Return the curves of a tuning job's newest trials.  Raises Refusal for other jobs."""
@@ -171,6 +198,29 @@ class StudyReader:
             return {}
         events = self.stories.store.events_of_kind(record.uid, TRIAL_STOPPED_EARLY, limit=STOPS_MAX)
         return dict(_read_stops(event.data for event in events))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Origins:
+    """Tells why a trial has its values."""
+
+    space: Space
+    points: Sequence[Values]
+    sources: Sequence[str]
+    first_number: int
+    """The number of the study's first trial."""
+
+    def origin_of(self, trial: TrialRecord) -> TrialOrigin:
+        is_first = trial.number == self.first_number
+        return origin_of(self.space, trial.values, self.points, is_first=is_first)
+
+    def place_of(self, trial: TrialRecord) -> FirstPointPlace | None:
+        """Return where the point of an enqueued trial is from; None for other trials."""
+        position = position_of(trial.values, self.points)
+        if position is None:
+            return None
+        source = self.sources[position - 1] if position <= len(self.sources) else ""
+        return FirstPointPlace(position=position, source=source or None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

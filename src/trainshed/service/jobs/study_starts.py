@@ -13,6 +13,7 @@ from trainshed.model.faults import Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.labels import WARM_START_LABEL
 from trainshed.model.refusals import Refusal
+from trainshed.model.study import StudySpec
 from trainshed.model.study_start import (
     FIRST_POINTS,
     KNOWN_RESULTS,
@@ -21,7 +22,7 @@ from trainshed.model.study_start import (
     ResultRow,
     StartCall,
 )
-from trainshed.model.trials import TrialRecord, TrialState
+from trainshed.model.trials import TrialRecord, TrialState, Values
 from trainshed.service.jobs.job_lookup import find_job
 from trainshed.service.jobs.refusing import invalid
 from trainshed.service.jobs.start_matching import (
@@ -32,11 +33,15 @@ from trainshed.service.jobs.start_matching import (
     match_start,
     wrong_results,
 )
+from trainshed.service.jobs.start_story import POINT_SOURCES, REPORT
 from trainshed.service.jobs.study_answers import StudyStartReport
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.steps import NewEvent
+from trainshed.wire.native_v1 import document
 
+#: The most trials of a study that this one continues whose points are compared.
+_TRIALS_MAX: Final = 100_000
 _A_STUDY: Final = "the id or number of a tuning job of this project"
 
 
@@ -53,11 +58,34 @@ def build_start(
     named = {LABEL_FIELD: label} if label else {}
     named |= {f"{STUDIES_FIELD}[{at}]": one for at, one in enumerate(call.studies)}
     records, violations = _find_studies(store, project, named) if spec.study else ([], [])
-    built = match_start(spec.study, _add_studies(store, call, records))
+    full_call = _add_studies(store, _name_only_source(call), records)
+    tried = list_tried(store, spec.study) if call.points else ()
+    built = match_start(spec.study, full_call, tried)
     violations += built if isinstance(built, list) else []
     if violations or isinstance(built, list):
         raise invalid(violations)
     return built
+
+
+def _name_only_source(call: StartCall) -> StartCall:
+    """Return the call with the only source in each result that names none."""
+    if len(call.sources) != 1:
+        return call
+    [source] = call.sources
+    return replace(call, results=tuple(replace(r, source=r.source or source) for r in call.results))
+
+
+def list_tried(store: Store, study: StudySpec | None) -> Iterator[Values]:
+    """Yield the values of all results of the studies that a study continues."""
+    uid = study.resume_previous_uid if study else None
+    while uid is not None:
+        for stored in store.newest_trials(uid, limit=_TRIALS_MAX, with_reports=False):
+            if stored.trial.state is TrialState.SUCCEEDED:
+                yield stored.trial.values
+        yield from (result.values for result in store.study_start(uid).results)
+        record = store.job_by_uid(uid)
+        earlier = record.job.spec.study if record else None
+        uid = earlier.resume_previous_uid if earlier else None
 
 
 def _add_studies(store: Store, call: StartCall, records: Sequence[JobRecord]) -> StartCall:
@@ -67,7 +95,7 @@ def _add_studies(store: Store, call: StartCall, records: Sequence[JobRecord]) ->
     return replace(
         call,
         results=(*call.results, *rows),
-        sources=(*call.sources, *(f"study {job_id}" for job_id in ids)),
+        sources=(*call.sources, *map(_name_study, ids)),
         studies=ids or call.studies,
     )
 
@@ -98,6 +126,10 @@ def _read_results(store: Store, record: JobRecord) -> Iterator[ResultRow]:
             yield _row_of(record.job.job_id, stored.trial)
 
 
+def _name_study(job_id: str) -> str:
+    return f"study {job_id}"
+
+
 def _row_of(study_id: str, trial: TrialRecord) -> ResultRow:
     is_result = trial.state is TrialState.SUCCEEDED and trial.final is not None
     return ResultRow(
@@ -105,19 +137,24 @@ def _row_of(study_id: str, trial: TrialRecord) -> ResultRow:
         parameters=dict(trial.values),
         metrics=dict(trial.final.metrics) if trial.final else {},
         fault="" if is_result else "the trial has no result",
+        source=_name_study(study_id),
     )
 
 
-def make_events(report: StudyStartReport) -> Iterator[NewEvent]:
-    """Yield the events of a study's story about its start."""
+def make_events(built: BuiltStart) -> Iterator[NewEvent]:
+    """Yield the events of a study's story about its start; the first one has the report."""
+    report = built.report
+    whole = {REPORT: document(report)}
     if report.message:
         severity = {} if report.results else {"severity": "WARNING"}
         reasons = {one.reason: one.count for one in report.reasons}
         data = {"taken": report.results, "ignored": report.ignored, "reasons": reasons}
-        data |= {"left_out": list(report.left_out)[:REASONS_MAX]}
-        yield NewEvent(kind=KNOWN_RESULTS, message=report.message, data={**data, **severity})
+        data |= {"left_out": list(report.left_out)[:REASONS_MAX], **whole, **severity}
+        yield NewEvent(kind=KNOWN_RESULTS, message=report.message, data=data)
+        whole = {}
     if report.first_points or report.first_points_known:
-        data = {"points": report.first_points, "known": report.first_points_known}
+        data = {"points": report.first_points, "known": report.first_points_known, **whole}
+        data |= {POINT_SOURCES: list(built.point_sources)}
         yield NewEvent(kind=FIRST_POINTS, message=_describe_points(report), data=data)
 
 

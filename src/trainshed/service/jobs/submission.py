@@ -271,7 +271,7 @@ class AdmittedJob:
             demand=self.demand,
             creator=creator,
             notes=self.notes,
-            events=(*self.events, *(make_events(self.start.report) if self.start else ())),
+            events=(*self.events, *(make_events(self.start) if self.start else ())),
             study_start=self.start.start if self.start else None,
             retry_key=retry_key,
             running_s_max=self.limits.running_s_max,

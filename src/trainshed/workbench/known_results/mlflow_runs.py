@@ -5,6 +5,7 @@ below ``metrics`` a line ``time value step`` for each value.  Names with slashes
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,9 +30,11 @@ def read_mlflow(folder: Path) -> Iterator[ResultRow]:
     experiment = folder if (folder / META).is_file() else _only_experiment(folder)
     runs = [(run, _read_meta(run)) for run in experiment.iterdir() if (run / META).is_file()]
     runs.sort(key=lambda pair: (str(pair[1].get("start_time") or "").zfill(20), pair[0].name))
+    title = _read_meta(experiment).get("name") or experiment.name
+    source = f"MLflow experiment {title} of {folder}"
     for run, meta in runs:
         if meta.get("lifecycle_stage", "active") == "active":
-            yield _read_run(run, meta)
+            yield replace(_read_run(run, meta), source=source)
 
 
 def _list_experiments(folder: Path) -> Iterator[Path]:

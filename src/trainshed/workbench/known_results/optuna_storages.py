@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,8 +65,9 @@ def read_optuna(place: str) -> Iterator[ResultRow]:
         reason = " ".join(str(error).split())[:300]
         message = f"cannot read the Optuna storage {hide_user(address)}: {hide_user(reason)}"
         raise UsageFault(message) from error
+    source = f"Optuna study {study.study_name} of {hide_user(address)}"
     for trial in sorted(trials, key=lambda one: one.number):
-        yield _read_trial(study, trial)
+        yield replace(_read_trial(study, trial), source=source)
 
 
 def _open(address: str) -> "BaseStorage":

@@ -1,7 +1,7 @@
 """Finds out what a user names as known results or as a first point, and reads it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -41,7 +41,8 @@ class NamedResults:
     """What a user has named as known results."""
 
     rows: list[ResultRow] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    """Where the rows are from: a file, a study of Optuna, an experiment of MLflow."""
     studies: list[str] = field(default_factory=list)
     """Names that are no files: studies on a server."""
 
@@ -56,8 +57,8 @@ def read_results(names: Sequence[str]) -> NamedResults:
             continue
         if not rows:
             raise UsageFault(f"{name} has no results")
-        results.rows += rows
-        results.files.append(hide_user(name))
+        results.rows += [replace(row, source=row.source or hide_user(name)) for row in rows]
+    results.sources = list(dict.fromkeys(row.source for row in results.rows))
     return results
 
 
@@ -132,8 +133,8 @@ def _read_points_file(path: Path) -> Iterator[PointRow]:
                 for column, cell in cells.items()
                 if column.startswith(_PREFIX)
             }
-            yield PointRow(name=name, parameters=prefixed or cells)
+            yield PointRow(name=name, parameters=prefixed or cells, source=name)
         return
     for name, item in list_items(parse_json(text, path.name), path.name, _POINTS):
         values = item.get("parameters") if isinstance(item.get("parameters"), dict) else item
-        yield PointRow(name=name, parameters=read_values(values, name))
+        yield PointRow(name=name, parameters=read_values(values, name), source=name)

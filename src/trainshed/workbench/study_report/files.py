@@ -80,7 +80,7 @@ def trials_csv(view: StudyView) -> str:
         *(f"parameters.{name}" for name in parameters),
         *(f"metrics.{name}" for name in metrics),
         *("step", "start_time", "end_time", "infeasible_reason"),
-        *("best", "broken_limits", "enqueued"),
+        *("best", "broken_limits", "origin"),
     )
     leaders = {trial.number for trial in view.leaders}
     rows = (
@@ -108,7 +108,7 @@ def _row(
 def _judgement(view: StudyView, trial: TrialRecord, leaders: set[int]) -> Iterator[str]:
     yield _word(trial.number in leaders)
     yield ", ".join(limit.reason for limit in broken_limits(view.study, trial))
-    yield _word(trial.number in view.enqueued)
+    yield view.origins.get(trial.number, "")
 
 
 def _word(flag: bool) -> str:  # noqa: FBT001 - the value itself

@@ -117,7 +117,7 @@ def _head(view: StudyView, now: datetime) -> Iterator[str]:
         ("Trials", describe_counts(view)),
         ("Objective", goals),
         ("Limit", describe_safety(view.study, view.trials)),
-        ("Start", _start(view)),
+        ("Known results", _known_results(view)),
         ("Expected", view.priors),
         ("Algorithm", view.algorithm),
         ("Time", _time(view, now)),
@@ -129,12 +129,8 @@ def _head(view: StudyView, now: datetime) -> Iterator[str]:
     yield "</table>"
 
 
-def _start(view: StudyView) -> str:
-    parts = (
-        (view.known_result_count, "known result"),
-        (len(view.enqueued), "enqueued trial"),
-    )
-    return ", ".join(_count(count, words) for count, words in parts if count)
+def _known_results(view: StudyView) -> str:
+    return ", ".join(view.known_sources) or str(view.known_result_count or "")
 
 
 def _count(count: int, words: str) -> str:
