@@ -20,6 +20,12 @@ ROOT: Final = Path(__file__).parent.parent
 FOLDERS: Final = ("src/trainshed", "trainer/src", "benchmarks", "tests")
 #: The modules in which pytest rewrites assertions.
 REWRITTEN: Final = re.compile(r"/(test_\w+|conftest)\.py$")
+#: Those that tests/conftest.py adds; other programs import them too.
+REGISTERED: Final = (
+    "src/trainshed/testing/*.py",
+    "tests/forked.py",
+    "tests/leftovers.py",
+)
 #: Bytecode that is valid while the source has the hash that follows (PEP 552).
 HEAD: Final = importlib.util.MAGIC_NUMBER + b"\x03\x00\x00\x00"
 
@@ -29,6 +35,7 @@ def main() -> int:
     for folder in FOLDERS:
         compileall.compile_dir(ROOT / folder, quiet=2, rx=REWRITTEN, workers=0)
     tests = [path for path in (ROOT / "tests").rglob("*.py") if REWRITTEN.search(str(path))]
+    tests += [path for pattern in REGISTERED for path in ROOT.glob(pattern)]
     with ProcessPoolExecutor() as processes:
         list(processes.map(compile_test, tests, chunksize=16))
     return 0

@@ -14,7 +14,11 @@ from typing import IO, Final
 ROOT: Final = Path(__file__).parent.parent
 BUILD: Final = ROOT / "build"
 BIN: Final = Path(sys.executable).parent
-PYTEST: Final = (sys.executable, "-m", "pytest", "-q")
+#: pytest would load the plugins of all distributions, and rewrite the assertions in each of their
+#: modules: the 600 of Trainshed, which has a plugin too, cost every process 6 CPU s.
+PLUGINS: Final = ("xdist.plugin", "pytest_timeout", "_hypothesis_pytestplugin")
+LOADED: Final = ("--disable-plugin-autoload", *(f"-p{plugin}" for plugin in PLUGINS))
+PYTEST: Final = (sys.executable, "-m", "pytest", "-q", *LOADED)
 
 #: What the core's tests reach of each of its packages.
 BRANCHES_PERCENT_MIN: Final = 95.0

@@ -11,6 +11,9 @@ from hypothesis import settings
 
 pytest_plugins = ["leftovers", "forked"]
 
+# Contracts of engines and stores are tests, though their modules are not named like tests.
+pytest.register_assert_rewrite("trainshed.testing")
+
 # With fork support, gRPC would act in every fork of this process and end the local engine's
 # supervisor, which is a fork.  No other process of Trainshed forks next to a gRPC server: a runner
 # has none.
