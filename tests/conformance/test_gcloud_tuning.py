@@ -72,6 +72,29 @@ def test_a_grid_begins_with_the_defaults_and_ends_when_it_is_tried(gcloud, serve
     assert sorted(points) == [(1, 1), (1, 2), (2, 1), (2, 2)]
 
 
+@pytest.mark.full
+def test_labels_say_where_the_search_begins_and_when_trials_are_stopped(
+    gcloud, server, create_study
+):
+    first = create_study(gcloud, study(), "--max-trial-count=2", name="earlier").ok().stdout.strip()
+    server.wait_for(f"/v1/{first}", FINAL)
+    number = first.rpartition("/")[2]
+    labels = f"trainshed-prior-x=25e-2,trainshed-prior-opt=sgd_wide,trainshed-warm-start={number}"
+    flag = f"--labels={labels},trainshed-early-stopping=asha"
+    name = create_study(gcloud, study(), flag, "--max-trial-count=2").ok().stdout.strip()
+    server.wait_for(f"/v1/{name}", FINAL)
+    job = described(gcloud, name)
+    assert job["state"] == "JOB_STATE_SUCCEEDED"
+    assert (values(job["trials"][0])["x"], values(job["trials"][0])["opt"]) == (0.25, "sgd")
+    path = f"/trainshed/v1/projects/{name.split('/')[1]}/jobs/{name.rpartition('/')[2]}/study"
+    status, answer = server.call("GET", path)
+    assert status == 200, answer
+    assert (answer["priors"], answer["stopping"]) == ("x near 25e-2, opt near sgd (wide)", "asha")
+    assert answer["knownSources"] == [
+        {"name": f"study earlier ({number})", "used": 2, "ignored": 0}
+    ]
+
+
 def test_a_study_of_the_beta_track_is_the_same(gcloud, server, create_study):
     name = create_study(gcloud, study(), name="beta", track=("beta",)).ok().stdout.strip()
     assert "/locations/us-central1/hyperparameterTuningJobs/" in name

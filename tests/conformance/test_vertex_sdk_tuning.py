@@ -69,6 +69,20 @@ def test_a_conditional_parameter_is_there_only_under_its_condition(results, tria
         assert trial["final"] == {"accuracy": values["x"] * 3}
 
 
+@pytest.mark.full
+def test_labels_say_where_the_search_begins_and_when_trials_are_stopped(results, server):
+    result = results["labels_of_the_search"]
+    assert (result["state"], result["labels"]) == ("JOB_STATE_SUCCEEDED", True)
+    assert result["trials"][0]["values"] == {"x": 0.25}
+    number = result["name"].rpartition("/")[2]
+    project = result["name"].split("/")[1]
+    status, study = server.call("GET", f"/trainshed/v1/projects/{project}/jobs/{number}/study")
+    assert status == 200, study
+    assert (study["priors"], study["stopping"]) == ("x near 25e-2 (narrow)", "asha")
+    expected = {"name": f"study earlier ({result['earlier']})", "used": 2, "ignored": 0}
+    assert study["knownSources"] == [expected]
+
+
 def test_a_grid_is_tried_once_and_then_ends(results):
     result = results["a_grid_that_ends"]
     assert result["state"] == "JOB_STATE_SUCCEEDED"

@@ -6,6 +6,7 @@ for the SDK looks at a job only every five seconds.  Nothing of Trainshed is imp
 
 import concurrent.futures
 import json
+import os
 import sys
 import time
 import traceback
@@ -98,6 +99,27 @@ def conditional_parameters():
     return {
         "name": job.resource_name,
         "state": job.state.name,
+        "trials": describe_trials(job.trials),
+    }
+
+
+def labels_of_the_search():
+    few = {"max_trial_count": 2, "parallel_trial_count": 2}
+    earlier = tuning("earlier", X, search_algorithm="random", **few)
+    earlier.run()
+    number = earlier.resource_name.rpartition("/")[2]
+    labels = {
+        "trainshed-prior-x": "25e-2_narrow",
+        "trainshed-warm-start": number,
+        "trainshed-early-stopping": "asha",
+    }
+    job = tuning("labelled", X, labels=labels)
+    job.run()
+    return {
+        "name": job.resource_name,
+        "earlier": number,
+        "state": job.state.name,
+        "labels": dict(job.labels) == labels,
         "trials": describe_trials(job.trials),
     }
 
@@ -215,6 +237,7 @@ SCENARIOS = (
     convex_stopping,
     median_stopping,
     refused,
+    *([labels_of_the_search] if os.environ.get("TRAINSHED_CHAOS") == "full" else []),
 )
 
 
