@@ -252,7 +252,8 @@ def test_the_label_names_a_study_as_gcloud_and_the_sdks_can(desk):
     text = json.dumps(study(labels={LABEL: str(record.job.job_id)}))
     submitted = desk.texts.submit(PROJECT, text, PLACE, creator="ann")
     uid = int(submitted.name.split("/")[-1])
-    assert "KNOWN_RESULTS" in [event.kind for event in desk.store.events(uid)]
+    [event] = [one for one in desk.store.events(uid) if one.kind == "KNOWN_RESULTS"]
+    assert f"of study digits ({record.job.job_id}) are used" in event.message
 
 
 def test_a_study_that_has_no_result_yet_is_no_fault(desk):

@@ -52,7 +52,7 @@ function columnsOf(view: StudyView, name: StudyName, goodput: StudyGoodput | nul
     { ...valueColumn("number", "#", (trial) => trial.number), width: "4.5rem" },
     { id: "state", title: "State", width: "9rem", isSortable: true, value: (trial) => trial.state, cell: (trial) => <StateMark state={trial.state} /> },
     ...view.study.metrics.map(({ id }) => metricColumn(id)),
-    ...(view.trials.some(({ origin }) => origin) ? [{ ...valueColumn("origin", "origin", describeOrigin, false), width: "minmax(7rem, 11rem)", cell: (trial: TrialSummary) => <span title={showHidden(describeOrigin(trial))}>{showHidden(describeOrigin(trial))}</span> }] : []),
+    ...originColumns(view.trials),
     { ...valueColumn("step", "step", (trial) => trial.step ?? null), width: "5rem" },
     ...parameters.map((id) => valueColumn(`parameters.${id}`, id, (trial) => trial.parameters[id] ?? null, !categories.has(id))),
     { ...valueColumn("seconds", "time (s)", secondsOf), width: "5rem" },
@@ -60,6 +60,15 @@ function columnsOf(view: StudyView, name: StudyName, goodput: StudyGoodput | nul
     { id: "links", title: "Log", width: "8rem", value: () => null, cell: (trial, isActive) => <><TrialLink name={name} trial={trial} tabIndex={isActive ? 0 : -1} /> <button type="button" class="link" tabIndex={isActive ? 0 : -1} onClick={() => void copyText(listArguments(trial), "arguments")}>arguments</button></> },
     { id: "why", title: "Why", width: "minmax(14rem, 2fr)", value: describeWhy, cell: (trial) => <span title={trial.earlyStop?.reason ?? describeWhy(trial)}>{describeWhy(trial)}</span> },
   ];
+}
+
+/** Return the column that says why trials have their values; none if the search chose all. */
+function originColumns(trials: readonly TrialSummary[]): TrialColumn[] {
+  const longest = Math.max(0, ...new Set(trials.map((trial) => describeOrigin(trial).length)));
+  if (longest === 0) return [];
+  const width = `${Math.min(Math.max(Math.ceil(longest * 0.46) + 1, 7), 20)}rem`;
+  const cell = (trial: TrialSummary) => <span title={describeOrigin(trial)}>{describeOrigin(trial)}</span>;
+  return [{ ...valueColumn("origin", "origin", describeOrigin, false), width, cell }];
 }
 
 /** Return the columns of goodput and cost; the oldest of more than 1,000 trials have neither. */

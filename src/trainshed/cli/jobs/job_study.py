@@ -23,6 +23,8 @@ _COUNTS: Final = (
     ("stoppedEarly", "of these stopped early"),
 )
 
+#: The most enqueued trials that are named.
+_ENQUEUED_MAX: Final = 20
 #: The most trials whose broken limits are printed.
 _BREAKS_MAX: Final = 20
 
@@ -99,7 +101,9 @@ def _describe_start(study: Json, trials: Mapping[int, Json]) -> Iterator[str]:
         if (place := trial.get("firstPoint"))
     ]
     if enqueued:
-        yield f"enqueued: {', '.join(enqueued)}"
+        rest = len(enqueued) - _ENQUEUED_MAX
+        more = [f"and {rest} more; --format json has all"] if rest > 0 else []
+        yield f"enqueued: {', '.join([*enqueued[:_ENQUEUED_MAX], *more])}"
     for number, trial in trials.items():
         if trial.get("origin") == TrialOrigin.DEFAULTS.value:
             yield f"the default values: trial {number}"

@@ -43,6 +43,8 @@ _ROWS_MAX: Final = 3
 _NAMES_MAX: Final = 12
 _SENTENCE_REASONS_MAX: Final = 4
 _SENTENCE_SOURCES_MAX: Final = 8
+#: The most characters of the name of a source.
+_SOURCE_CHARS_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,7 @@ def match_start(
     return BuiltStart(
         start=StudyStart(results=matched.taken, points=points),
         report=report,
-        point_sources=tuple(shorten(row.source) for row in call.points),
+        point_sources=tuple(row.source[:_SOURCE_CHARS_MAX] for row in call.points),
     )
 
 
@@ -155,7 +157,7 @@ def _list_counts(counts: Sequence[SourceCount], sources: Sequence[str]) -> Itera
     by_name = {count.name: count for count in counts}
     for name in dict.fromkeys((*by_name, *sources)):
         count = by_name.get(name, SourceCount(name=name))
-        yield KnownSource(name=shorten(name), used=count.used, ignored=count.ignored)
+        yield KnownSource(name=name[:_SOURCE_CHARS_MAX], used=count.used, ignored=count.ignored)
 
 
 def _count_reasons(ignored: Sequence[IgnoredRow]) -> Iterator[IgnoredResults]:

@@ -92,10 +92,11 @@ def _add_studies(store: Store, call: StartCall, records: Sequence[JobRecord]) ->
     """Return the call with the results of studies; ``studies`` has their ids, once each."""
     rows = [row for record in records for row in _read_results(store, record)]
     ids = tuple(record.job.job_id for record in records)
+    names = map(_name_study, records)
     return replace(
         call,
         results=(*call.results, *rows),
-        sources=(*call.sources, *map(_name_study, ids)),
+        sources=(*call.sources, *names),
         studies=ids or call.studies,
     )
 
@@ -123,21 +124,23 @@ def _read_results(store: Store, record: JobRecord) -> Iterator[ResultRow]:
     """Yield the newest ended trials of a study, over or running; its known results are not."""
     for stored in store.newest_trials(record.uid, limit=RESULTS_MAX, with_reports=False):
         if stored.trial.state.is_final:
-            yield _row_of(record.job.job_id, stored.trial)
+            yield _row_of(record, stored.trial)
 
 
-def _name_study(job_id: str) -> str:
-    return f"study {job_id}"
+def _name_study(record: JobRecord) -> str:
+    """Name a study by its id; a study of Vertex has a number, and a name that users know."""
+    job_id, title = record.job.job_id, record.job.spec.display_name
+    return f"study {title} ({job_id})" if title and title != job_id else f"study {job_id}"
 
 
-def _row_of(study_id: str, trial: TrialRecord) -> ResultRow:
+def _row_of(record: JobRecord, trial: TrialRecord) -> ResultRow:
     is_result = trial.state is TrialState.SUCCEEDED and trial.final is not None
     return ResultRow(
-        name=f"trial {trial.number} of study {study_id}",
+        name=f"trial {trial.number} of study {record.job.job_id}",
         parameters=dict(trial.values),
         metrics=dict(trial.final.metrics) if trial.final else {},
         fault="" if is_result else "the trial has no result",
-        source=_name_study(study_id),
+        source=_name_study(record),
     )
 
 
