@@ -12,7 +12,6 @@ from trainshed.client.faults import Json
 from trainshed.client.following import NativeTrials
 from trainshed.model.trials import TrialOrigin, format_short
 from trainshed.tuning.fronts import LISTED_MAX, describe_front
-from trainshed.wire.native_v1 import describe_place
 
 #: The counts of trials that are printed if they are not 0, and their words.
 _COUNTS: Final = (
@@ -89,6 +88,8 @@ def _describe(document: Json) -> Iterator[str]:
 
 def _describe_start(study: Json, trials: Mapping[int, Json]) -> Iterator[str]:
     """Describe what the study had before its search, and its rungs."""
+    from trainshed.wire.native_v1 import describe_place
+
     if priors := study.get("priors"):
         yield f"expected: {priors}"
     if sources := study.get("knownSources"):
