@@ -66,7 +66,10 @@ class Measurement:
 
     def value(self, metric_id: str) -> float | None:
         """Return the value of a metric, if it was measured."""
-        return next((value for name, value in self.metrics if name == metric_id), None)
+        for name, value in self.metrics:  # quicker than a generator: searches ask for all trials
+            if name == metric_id:
+                return value
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

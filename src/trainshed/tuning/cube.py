@@ -48,6 +48,7 @@ class Cube:
         """Derive the features of the axes."""
         self.axes = tuple(axes)
         self._positions = [np.array(axis.positions) for axis in axes]
+        self._has_words = any(axis.is_category for axis in axes)
         self._parents = {axis.parent for axis in axes if axis.parent is not None}
 
     @cached_property
@@ -89,6 +90,8 @@ class Cube:
 
     def features(self, points: Array) -> Array:
         """Return the features, between which distances are measured."""
+        if not self._has_words:
+            return np.where(np.isnan(points), _INACTIVE, points)
         parts: list[Array] = []
         for i, axis in enumerate(self.axes):
             column = points[:, i : i + 1]

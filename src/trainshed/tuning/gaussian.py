@@ -109,6 +109,10 @@ class Surrogate:
         coordinates = np.full((len(tried_points), len(self._axes)), math.nan)
         for dimension in self._space.dimensions:
             index = dimension.index
+            if dimension.parent is None:
+                values = [tried.chosen[index] for tried in tried_points]
+                coordinates[:, index] = dimension.axis.positions_of(values)
+                continue
             rows = [row for row, tried in enumerate(tried_points) if index in tried.chosen]
             values = [tried_points[row].chosen[index] for row in rows]
             coordinates[rows, index] = dimension.axis.positions_of(values)

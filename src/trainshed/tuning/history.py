@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trainshed.model.study import Metric, StudySpec
+from trainshed.model.study import Goal, Metric, StudySpec
 from trainshed.model.trials import TrialRecord, TrialState, Value, Values
 from trainshed.tuning.ranking import is_safe, objectives, upward
 from trainshed.tuning.space import Space
@@ -85,40 +85,47 @@ def _order(trial: TrialRecord) -> tuple[int, str]:
 
 def _in_space(
     space: Space, trials: Sequence[TrialRecord]
-) -> Iterator[tuple[TrialRecord, Mapping[int, Value]]]:
-    """Yield the trials that are points of the space, with their values by index."""
+) -> Iterator[tuple[TrialRecord, Mapping[int, Value], Values]]:
+    """Yield the trials that are points of the space, with their values by index and their point."""
     all_chosen = space.all_chosen([trial.values for trial in trials])
-    for trial, chosen in zip(trials, all_chosen, strict=True):
-        if chosen is not None:
-            yield trial, chosen
+    pairs = zip(trials, all_chosen, strict=True)
+    inside = [(trial, chosen) for trial, chosen in pairs if chosen is not None]
+    all_points = space.all_points([chosen for _, chosen in inside])
+    for (trial, chosen), values in zip(inside, all_points, strict=True):
+        yield trial, chosen, values
 
 
 def _pending(space: Space, trials: Sequence[TrialRecord]) -> Iterator[TriedPoint]:
-    for _, chosen in _in_space(space, trials):
-        yield TriedPoint(chosen=chosen, values=space.point(chosen))
+    for _, chosen, values in _in_space(space, trials):
+        yield TriedPoint(chosen=chosen, values=values)
 
 
 def _finished(
     study: StudySpec, space: Space, trials: Sequence[TrialRecord]
 ) -> Iterator[TriedPoint]:
-    goals = objectives(study)
+    goals = [(goal.metric_id, goal.goal is Goal.MAXIMIZE) for goal in objectives(study)]
     limits = [metric for metric in study.metrics if metric.safety]
-    for trial, chosen in _in_space(space, trials):
+    for trial, chosen, values in _in_space(space, trials):
         yield TriedPoint(
             chosen=chosen,
-            values=space.point(chosen),
+            values=values,
             losses=_losses(goals, trial),
-            excesses=tuple(_excess(metric, trial) for metric in limits),
+            excesses=tuple(_excess(metric, trial) for metric in limits) if limits else (),
             is_safe=trial.state is TrialState.SUCCEEDED and is_safe(study, trial),
         )
 
 
-def _losses(goals: Sequence[Metric], trial: TrialRecord) -> tuple[float, ...] | None:
+def _losses(goals: Sequence[tuple[str, bool]], trial: TrialRecord) -> tuple[float, ...] | None:
+    """Return the losses for goals by metric and whether more is better; None without all values."""
     if trial.final is None:
         return None
-    goal_values = [(goal.goal, trial.final.value(goal.metric_id)) for goal in goals]
-    losses = tuple(-upward(goal, value) for goal, value in goal_values if value is not None)
-    return losses if len(losses) == len(goals) and all(map(math.isfinite, losses)) else None
+    losses = []
+    for metric_id, is_maximised in goals:
+        value = trial.final.value(metric_id)
+        if value is None or not math.isfinite(value):
+            return None
+        losses.append(-value if is_maximised else value)
+    return tuple(losses)
 
 
 def _excess(metric: Metric, trial: TrialRecord) -> float:

@@ -39,6 +39,22 @@ class ExpectedImprovement:
         return score, by_mean[:, None] * mean_slope + by_deviation[:, None] * deviation_slope
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImprovementScore:
+    """The logarithm of the expected improvement below ``best``, by the belief about one metric."""
+
+    best: float
+
+    def score(self, mean: Array, deviation: Array) -> Array:
+        """Return the score of each point."""
+        return log_improvement(mean[0], deviation[0], self.best)
+
+    def slopes(self, mean: Array, deviation: Array) -> tuple[Array, Array, Array]:
+        """Return the score of each point, and its derivatives by its means and deviations."""
+        score, by_mean, by_deviation = log_improvement_slopes(mean[0], deviation[0], self.best)
+        return score, by_mean[None], by_deviation[None]
+
+
 def log_improvement(mean: Array, deviation: Array, best: float) -> Array:
     """Return the logarithm of the expected improvement below ``best``."""
     u = (best - mean) / deviation
@@ -68,14 +84,22 @@ def log_unit_improvement(u: Array) -> Array:
     It is the expected improvement of a belief with deviation 1, whose mean is ``u`` below the best.
     """
     near = np.maximum(u, _TAIL)
-    plain = np.log(np.exp(-0.5 * near * near - _LOG_ROOT_2PI) + near * np.exp(log_ndtr(near)))
-    far = np.minimum(u, _TAIL)
+    logs = np.log(np.exp(-0.5 * near * near - _LOG_ROOT_2PI) + near * np.exp(log_ndtr(near)))
+    is_far = u <= _TAIL
+    if is_far.any():
+        logs = np.asarray(logs)
+        logs[is_far] = _log_unit_tail(u[is_far])
+    return np.asarray(logs)
+
+
+def _log_unit_tail(far: Array) -> Array:
+    """Return ``log_unit_improvement`` where the plain formula loses precision."""
     # phi(u) (1 - |u| m(|u|)) with Mills' ratio m; its series where the difference would cancel
     square = far * far
     mills = 1.0 - math.sqrt(math.pi / 2.0) * -far * erfcx(-far / math.sqrt(2.0))
     series = (1.0 - (3.0 - 15.0 / square) / square) / square
     tail = np.where(far > _FAR_TAIL, np.maximum(mills, 1e-300), series)
-    return np.asarray(np.where(u > _TAIL, plain, -0.5 * square - _LOG_ROOT_2PI + np.log(tail)))
+    return np.asarray(-0.5 * square - _LOG_ROOT_2PI + np.log(tail))
 
 
 def log_of_sums(logs: Array) -> Array:

@@ -45,6 +45,8 @@ class ScaledRange:
         if self.span <= 0 or self.scale in LOGS:
             return [self.position(offset) for offset in offsets]
         positions = [offset / self.span for offset in offsets]
+        if positions and min(positions) >= 0.0 and max(positions) <= 1.0:
+            return positions
         return [p if 0.0 <= p <= 1.0 else _clipped(p) for p in positions]
 
     def offset(self, position: float) -> float:

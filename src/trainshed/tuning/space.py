@@ -68,6 +68,16 @@ class Space:
         """Return the point with these values by index, in the study's order."""
         return tuple([(self.dimensions[index].name, chosen[index]) for index in sorted(chosen)])
 
+    def all_points(self, trials: Sequence[Mapping[int, Value]]) -> list[Values]:
+        """Return the point of each trial, whose indexes ascend; in less time than ``point``."""
+        names = [dimension.name for dimension in self.dimensions]
+        return [
+            tuple(zip(names, chosen.values(), strict=True))
+            if len(chosen) == len(names)
+            else tuple([(names[index], value) for index, value in chosen.items()])
+            for chosen in trials
+        ]
+
     def chosen(self, values: Values) -> dict[int, Value] | None:
         """Return the values of a trial by index; None if they are not a point of this space.
 
@@ -110,6 +120,8 @@ class Space:
 
 def _complete(row: Sequence[Value | None], count: int) -> dict[int, Value] | None:
     """Return the values that are not None, by index; None if they are not ``count``."""
+    if count == len(row):
+        return None if None in row else dict(enumerate(row))  # type: ignore[arg-type]  # no None
     chosen = {index: value for index, value in enumerate(row) if value is not None}
     return chosen if len(chosen) == count else None
 
