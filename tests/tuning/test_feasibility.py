@@ -6,22 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scipy.optimize import approx_fprime
 from scipy.stats import norm
 
-from trainshed.tuning.feasibility import LimitScore, ScoreSum, scale_limit, total_violation
-from trainshed.tuning.improvement import ExpectedImprovement
-from trainshed.tuning.kernel import Hyperparameters, posterior
+from trainshed.tuning.feasibility import LimitScore, scale_limit, total_violation
+from tuning.belief_scores import assert_slopes
 
 EXCESSES = st.lists(
     st.floats(allow_nan=False, allow_infinity=False) | st.just(math.nan), min_size=1, max_size=30
 )
-
-
-def belief(seed=0):
-    rng = np.random.default_rng(seed)
-    hyper = Hyperparameters(lengths=np.array([0.5, 0.8]), scale=1.0, noise=0.01)
-    return posterior(hyper, np.arange(2), rng.random((6, 2)), rng.standard_normal(6))
 
 
 @example([1e300, -1e300])
@@ -45,25 +37,18 @@ def test_a_trial_without_a_value_is_as_bad_as_the_worst(excesses):
 
 
 def test_the_probability_is_that_of_the_normal_distribution():
-    process = belief()
-    points = np.array([[0.2, 0.4], [0.9, 0.1]])
-    mean, deviation = process.at(points)
-    scores = LimitScore(posterior=process, border=0.3).score(points)
-    assert np.exp(scores) == pytest.approx(norm.cdf((0.3 - mean) / deviation))
+    mean, deviation = np.array([[0.2, 0.4], [-0.1, 0.5]]), np.array([[0.3, 0.1], [1.0, 0.2]])
+    borders = np.array([0.3, 0.6])
+    scores = LimitScore(borders=borders).score(mean, deviation)
+    both = norm.cdf((borders[:, None] - mean) / deviation).prod(axis=0)
+    assert np.exp(scores) == pytest.approx(both)
 
 
 @pytest.mark.parametrize("required", [-math.inf, -0.5, -0.01])
 @pytest.mark.parametrize("border", [0.3, -40.0, 40.0])
 def test_slopes_are_those_of_the_score(border, required):
-    parts = (
-        LimitScore(posterior=belief(), border=border, required=required),
-        ExpectedImprovement(posterior=belief(1), best=-0.5),
-    )
-    score, point = ScoreSum(parts=parts), np.array([0.35, 0.6])
-    value, slope = score.slopes(point[None])
-    assert value == pytest.approx(score.score(point[None]))
-    estimate = approx_fprime(point, lambda row: score.score(row[None])[0], 1e-7)
-    assert slope[0] == pytest.approx(estimate, rel=1e-3, abs=1e-3)
+    score = LimitScore(borders=np.array([border, 0.1]), required=required)
+    assert_slopes(score, np.array([0.2, -0.3]), np.array([0.6, 0.9]))
 
 
 def test_violations_of_several_limits_add_up_and_safe_trials_have_none():

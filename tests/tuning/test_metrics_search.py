@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from trainshed.model.study import Goal, Metric, Noise, Safety, Scale
 from trainshed.model.trials import TrialState
 from trainshed.tuning.cube import CubeAxis
-from trainshed.tuning.gaussian import ModelAssumptions
+from trainshed.tuning.gaussian import ModelAssumptions, fitted_hyperparameters, forget
 from trainshed.tuning.metrics_search import Results, propose_for_metrics, reference_point
 from trainshed.tuning.ranking import is_safe, pareto
 from trainshed.tuning.search_plan import FIRST_PLAN, search_plan
@@ -259,3 +259,18 @@ def test_the_reference_point_is_beyond_the_front_in_every_objective():
     assert reference_point(front) == pytest.approx([1.1, 2.1])
     assert (reference_point(front[:1]) > front[0]).all()
     assert reference_point(front - 5) == pytest.approx([0.5, 0.5])
+
+
+def test_after_many_trials_models_are_fitted_again_when_a_tenth_is_added():
+    rng = np.random.default_rng(4)
+    points, losses = rng.random((62, 2)), rng.random((62, 2))
+    forget()
+    fits = []
+    for count in (57, 58, 61, 62):
+        results = Results(
+            points=points[:count], losses=losses[:count], excesses=np.empty((count, 0))
+        )
+        axes = [CubeAxis(), CubeAxis()]
+        propose_for_metrics(results, np.empty((0, 2)), axes=axes, seed=1, model=MODEL)
+        fits.append(fitted_hyperparameters.cache_info().misses)
+    assert fits == [2, 2, 2, 4]

@@ -41,6 +41,9 @@ class Effort:
     climb_steps: int
     rounds: int
     """The number of times that the search changes the coordinates without a slope."""
+    climb_gain_min: float | None = None
+    """A climb ends when a step gains less than this, all starts together; None: when a step gains
+    less than SciPy's share of the score, which is in the last digits."""
 
 
 THOROUGH: Final = Effort(drawn=256, climb_steps=20, rounds=2)
@@ -138,11 +141,18 @@ class Search:
             jac=True,
             method="L-BFGS-B",
             bounds=np.column_stack([self.region.low[axes], self.region.high[axes]]),
-            options={"maxiter": self.effort.climb_steps},
+            options={"maxiter": self.effort.climb_steps, **self._tolerance(features)},
         )
         moved = rows.copy()
         moved[at[0], axes] = optimum.x
         return moved
+
+    def _tolerance(self, features: Array) -> dict[str, float]:
+        """Return when a climb from some features ends, as an option: a share of the score."""
+        if self.effort.climb_gain_min is None:
+            return {}
+        score = abs(float(self.acquisition.score(features).sum()))
+        return {"ftol": self.effort.climb_gain_min / max(score, 1.0)}
 
     def _descent(
         self, moved: Array, features: Array, at: tuple[Array, Array]

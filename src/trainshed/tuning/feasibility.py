@@ -16,7 +16,6 @@ from scipy.special import log_ndtr
 from trainshed.tuning.candidates import Acquisition
 from trainshed.tuning.cube import Array
 from trainshed.tuning.improvement import log_density
-from trainshed.tuning.kernel import KernelPosterior
 
 #: How much more a probability counts while it is below the required one.
 _STEEP: Final = 100.0
@@ -33,32 +32,31 @@ class ScaledLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitScore:
-    """The logarithm of the probability that a value is not above ``border``, at features.
+    """The logarithm of the probability that no value is above its border.
 
-    Below ``required``, the logarithm of a probability, the score falls steeply.
+    Where the logarithm of a single limit's probability is below ``required`` the score falls
+    steeply.
     """
 
-    posterior: KernelPosterior
-    border: float
+    borders: Array
+    """The scaled value of each limit."""
     required: float = -math.inf
 
-    def score(self, features: Array) -> Array:
-        """Return the score of each row."""
-        mean, deviation = self.posterior.at(features)
-        return self._with_requirement(np.asarray(log_ndtr((self.border - mean) / deviation)))
+    def score(self, mean: Array, deviation: Array) -> Array:
+        """Return the score of each point."""
+        return self._sum(np.asarray(log_ndtr((self.borders[:, None] - mean) / deviation)))
 
-    def slopes(self, features: Array) -> tuple[Array, Array]:
-        """Return the score of each row, and its gradient by the row's features."""
-        mean, deviation, mean_slope, deviation_slope = self.posterior.slopes(features)
-        u = (self.border - mean) / deviation
-        score = np.asarray(log_ndtr(u))
-        hazard = np.exp(log_density(u) - score) / deviation
-        gradient = -hazard[:, None] * (mean_slope + u[:, None] * deviation_slope)
-        gradient *= np.where(score < self.required, 1.0 + _STEEP, 1.0)[:, None]
-        return self._with_requirement(score), gradient
+    def slopes(self, mean: Array, deviation: Array) -> tuple[Array, Array, Array]:
+        """Return the score of each point, and its derivatives by its means and deviations."""
+        u = (self.borders[:, None] - mean) / deviation
+        logs = np.asarray(log_ndtr(u))
+        by_mean = -np.exp(log_density(u) - logs) / deviation
+        by_mean *= np.where(logs < self.required, 1.0 + _STEEP, 1.0)
+        return self._sum(logs), by_mean, by_mean * u
 
-    def _with_requirement(self, score: Array) -> Array:
-        return score + _STEEP * np.minimum(score - self.required, 0.0)
+    def _sum(self, logs: Array) -> Array:
+        steep = _STEEP * np.minimum(logs - self.required, 0.0)
+        return np.asarray((logs + steep).sum(axis=0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,13 @@ from trainshed.tuning.expectation import (
 )
 from trainshed.tuning.history import History, TriedPoint
 from trainshed.tuning.improvement import ExpectedImprovement
-from trainshed.tuning.kernel import Hyperparameters, Priors, fit_hyperparameters, posterior
+from trainshed.tuning.kernel import (
+    STEPS,
+    Hyperparameters,
+    Priors,
+    fit_hyperparameters,
+    posterior,
+)
 from trainshed.tuning.random_search import random_of, random_point
 from trainshed.tuning.search_plan import FIRST_PLAN, SearchPlan
 from trainshed.tuning.space import Dimension, Space
@@ -192,6 +198,7 @@ class ModelAssumptions:
 
     noise: Noise
     plan: SearchPlan
+    fit_steps: int = STEPS
 
 
 def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
@@ -332,7 +339,9 @@ def fitted_hyperparameters(
     length = (0.5 * math.log(len(axes)) - 0.7, 0.7)
     priors = Priors(length=length, noise=_NOISE[model.noise])
     starts = model.plan.fit_starts
-    return fit_hyperparameters(x, np.frombuffer(values), cube.groups, priors, starts)
+    return fit_hyperparameters(
+        x, np.frombuffer(values), cube.groups, priors, starts, steps=model.fit_steps
+    )
 
 
 def _region(cube: Cube, best: Array, hyper: Hyperparameters, size: float) -> TrustRegion:

@@ -139,16 +139,19 @@ def posterior(
     return KernelPosterior(hyper=hyper, groups=groups, x=x, lower=lower, weights=weights, mean=mean)
 
 
-def fit_hyperparameters(
+def fit_hyperparameters(  # noqa: PLR0913  # the data, what is assumed, and the effort
     x: Array,
     y: Array,
     groups: NDArray[np.intp],
     priors: Priors,
     starts: Sequence[float] = (0.0, -1.0),
+    *,
+    steps: int = STEPS,
 ) -> Hyperparameters:
     """Return the most probable parameters.
 
-    Each fit starts with all lengths at their prior mean, moved by one of ``starts`` (logarithms).
+    Each fit starts with all lengths at their prior mean, moved by one of ``starts`` (logarithms),
+    and has at most ``steps`` steps.
     """
     axes = int(groups.max()) + 1
     bounds = [*[_LENGTHS] * axes, _SCALES, _NOISES]
@@ -160,7 +163,7 @@ def fit_hyperparameters(
             jac=True,
             bounds=np.log(bounds),
             method="L-BFGS-B",
-            options={"maxiter": STEPS},
+            options={"maxiter": steps},
         )
         for length in (priors.length[0] + start for start in starts)
     ]

@@ -9,19 +9,19 @@ lie apart.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainshed.model.trials import Values
-from trainshed.tuning.candidates import Acquisition, Search, TrustRegion
+from trainshed.tuning.candidates import Acquisition, Effort, Search, TrustRegion
 from trainshed.tuning.cube import Array, Cube, CubeAxis, Point
 from trainshed.tuning.expectation import AxisExpectation, with_expectations
-from trainshed.tuning.feasibility import LimitScore, ScoreSum, scale_limit, total_violation
+from trainshed.tuning.feasibility import LimitScore, scale_limit, total_violation
 from trainshed.tuning.gaussian import (
     BELIEVED_MAX,
     FITTED_MAX,
@@ -31,20 +31,15 @@ from trainshed.tuning.gaussian import (
     effort_of,
     filling_points,
     first_new,
-    fitted_count,
     fitted_hyperparameters,
     select_indexes,
     standardize,
     thread_controller,
 )
 from trainshed.tuning.history import History, TriedPoint
-from trainshed.tuning.hypervolume import (
-    ExpectedHypervolume,
-    boxes_below,
-    edges_of,
-    front_of,
-)
-from trainshed.tuning.improvement import ExpectedImprovement
+from trainshed.tuning.hypervolume import ExpectedHypervolume, front_of, strips_below
+from trainshed.tuning.improvement import ImprovementScore
+from trainshed.tuning.joint import BeliefScore, JointPosterior, join
 from trainshed.tuning.kernel import KernelPosterior, posterior
 from trainshed.tuning.random_search import random_of
 from trainshed.tuning.reach import reach_improvement
@@ -52,6 +47,14 @@ from trainshed.tuning.reach import reach_improvement
 #: The probability with which a new trial must be safe while too few trials are; and otherwise.
 _PROBABLY: Final = 0.95
 _ANY: Final = 1e-300
+
+#: After more trials than the first number the models are fitted again when the trials have grown
+#: by a tenth and not a twentieth, a fit has fewer steps, and a climb ends when a step gains less
+#: than the last number, a logarithm: a suggestion costs more then, and one trial decides less.
+_FEW: Final = 50
+_REFIT_FEW, _REFIT = 20, 10
+_FIT_STEPS: Final = 12
+_CLIMB_GAIN_MIN: Final = 1e-2
 
 #: The most objectives that are searched by their hypervolume.
 _HYPERVOLUME_MAX: Final = 2
@@ -89,6 +92,14 @@ class Results:
     def safe(self) -> NDArray[np.bool_]:
         """Return which trials have all objectives and meet all limits."""
         return np.asarray((self.excesses <= 0).all(axis=1) & self.worked)
+
+    def first(self, count: int) -> "Results":
+        """Return the results of the first trials."""
+        return Results(
+            points=self.points[:count],
+            losses=self.losses[:count],
+            excesses=self.excesses[:count],
+        )
 
 
 class MetricsSurrogate(Surrogate):
@@ -161,7 +172,7 @@ def propose_for_metrics(  # noqa: PLR0913  # what is known, what may be chosen a
         return first_new(_apart(ranked, cube.features(ranked), search.pending), points)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _MetricsSearch:
     """The search for one point after ``results``."""
 
@@ -187,63 +198,104 @@ class _MetricsSearch:
             ),
             region=TrustRegion(low=np.zeros(axes), high=np.ones(axes)),
             rng=self.rng,
-            effort=effort_of(len(self.pending)),
+            effort=self._effort(probability_min),
         )
         return search.rank(self._best_points())
 
+    @property
+    def _is_quick(self) -> bool:
+        """Whether there are so many trials that a suggestion must not cost more."""
+        return len(self.results.points) > _FEW
+
+    def _effort(self, probability_min: float) -> Effort:
+        """Return the effort; a score with a steep edge, of a requirement, is climbed to its end."""
+        effort = effort_of(len(self.pending))
+        if self._is_quick and probability_min == _ANY:
+            return replace(effort, climb_gain_min=_CLIMB_GAIN_MIN)
+        return effort
+
     def _acquisition(self, probability_min: float) -> Acquisition:
-        limits = self._limits(probability_min)
-        safe = self.results.safe
-        if limits and not safe.any():
-            return ScoreSum(parts=limits)
+        (count, _), columns = self._fitted, self.results.excesses.T
+        scaled_limits = [scale_limit(column) for column in columns]
+        limits = LimitScore(
+            borders=np.array([limit.border for limit in scaled_limits]),
+            required=math.log(probability_min) / max(len(columns), 1),
+        )
+        beliefs = [
+            self._believe(limit.values, scale_limit(column[:count]).values)
+            for limit, column in zip(scaled_limits, columns, strict=True)
+        ]
+        if beliefs and not self.results.safe.any():
+            return MetricsScore(posterior=join(beliefs), limits=limits)
         losses = self.results.losses.T
         scale = standardize if len(losses) <= _HYPERVOLUME_MAX else _scale_gently
-        beliefs = [self._believe(column, scale) for column in losses]
-        scaled = np.column_stack([scale(column) for column in losses])
-        rows = np.vstack([scaled[safe], self._expected(beliefs, limits)])
-        number = len(self.results.points) + len(self.pending)
-        return ScoreSum(parts=[*limits, _improvement(beliefs, rows, number)])
-
-    def _limits(self, probability_min: float) -> list[LimitScore]:
-        columns = self.results.excesses.T
-        return [
-            LimitScore(
-                posterior=self._believe(column, lambda excesses: scale_limit(excesses).values),
-                border=scale_limit(column).border,
-                required=math.log(probability_min) / len(columns),
-            )
-            for column in columns
+        scaled = [scale(column) for column in losses]
+        beliefs += [
+            self._believe(values, scale(column[:count]))
+            for values, column in zip(scaled, losses, strict=True)
         ]
+        joint = join(beliefs)
+        rows = np.column_stack(scaled)[self.results.safe]
+        expected = self._expected(joint, limits.borders)
+        number = len(self.results.points) + len(self.pending)
+        improvement = _improvement(np.vstack([rows, expected]), number)
+        return MetricsScore(posterior=joint, limits=limits, improvement=improvement)
 
-    def _expected(self, beliefs: Sequence[KernelPosterior], limits: Sequence[LimitScore]) -> Array:
+    def _expected(self, joint: JointPosterior, borders: Array) -> Array:
         """Return the expected losses of pending points that are probably safe."""
-        if not len(self.pending):
-            return np.empty((0, len(beliefs)))
-        means = np.column_stack([belief.at(self.pending)[0] for belief in beliefs])
-        is_safe = [limit.posterior.at(self.pending)[0] <= limit.border for limit in limits]
-        return means[np.all(is_safe, axis=0)] if limits else means
+        means, _ = joint.at(self.pending)
+        is_safe = (means[: len(borders)] <= borders[:, None]).all(axis=0)
+        return np.asarray(means[len(borders) :, is_safe].T)
 
-    def _believe(self, column: Array, scale: Callable[[Array], Array]) -> KernelPosterior:
-        """Return the belief about a metric, with the expected values of pending points."""
-        count, points = fitted_count(len(column)), self.results.points
-        fitted = select_indexes(self.merits[:count], FITTED_MAX)
+    def _believe(self, values: Array, fitted_values: Array) -> KernelPosterior:
+        """Return the belief about a metric, with the expected values of pending points.
+
+        ``values`` are the scaled ones of all trials; the fitted ones are scaled without the others,
+        so that the cached fit remains valid.
+        """
+        _, fitted = self._fitted
         hyper = fitted_hyperparameters(
             self.cube.axes,
-            points[fitted].tobytes(),
-            scale(column[:count])[fitted].tobytes(),
-            self.model,
+            self.results.points[fitted].tobytes(),
+            fitted_values[fitted].tobytes(),
+            replace(self.model, fit_steps=_FIT_STEPS) if self._is_quick else self.model,
         )
-        believed = select_indexes(self.merits, BELIEVED_MAX)
-        features = self.cube.features(points[believed])
-        belief = posterior(hyper, self.cube.groups, features, scale(column)[believed])
+        rows, features = self._believed
+        belief = posterior(hyper, self.cube.groups, features, values[rows])
         return belief.condition_on(self.pending) if len(self.pending) else belief
+
+    @cached_property
+    def _fitted(self) -> tuple[int, NDArray[np.intp]]:
+        """Return how many trials the models are fitted to, and which of these they use.
+
+        Their own merits decide: those of all trials would change the choice with each new one.
+        """
+        count = _fitted_count(len(self.merits))
+        is_whole = count <= FITTED_MAX or count == len(self.merits)
+        merits = self.merits[:count] if is_whole else _merits(self.results.first(count))
+        return count, select_indexes(merits, FITTED_MAX)
+
+    @cached_property
+    def _believed(self) -> tuple[NDArray[np.intp], Array]:
+        """Return the trials that the models use for predictions, and their features."""
+        rows = select_indexes(self.merits, BELIEVED_MAX)
+        return rows, self.cube.features(self.results.points[rows])
 
     def _best_points(self) -> Array:
         """Return complete points, the best first; the points of a front in a random order."""
-        believed = select_indexes(self.merits, BELIEVED_MAX)
+        believed, _ = self._believed
         order = np.lexsort((self.rng.random(len(believed)), self.merits[believed]))
         points = self.results.points[believed][order]
         return np.where(np.isnan(points), self.cube.draw(len(points), self.rng), points)
+
+
+def _fitted_count(count: int) -> int:
+    """Return to how many of ``count`` trials the models are fitted."""
+    fitted, following = count and 1, 2
+    while following <= count:
+        share = _REFIT_FEW if following <= _FEW else _REFIT
+        fitted, following = following, following + max(1, following // share)
+    return fitted
 
 
 def _apart(ranked: Array, features: Array, pending: Array) -> Array:
@@ -258,16 +310,53 @@ def _apart(ranked: Array, features: Array, pending: Array) -> Array:
 _scale_gently: Final = partial(standardize, linear=_LINEAR)
 
 
-def _improvement(beliefs: Sequence[KernelPosterior], scaled: Array, number: int) -> Acquisition:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsScore:
+    """The logarithm of an improvement times the probability that all limits are met."""
+
+    posterior: JointPosterior
+    """The limits come first, then the objectives."""
+    limits: LimitScore
+    improvement: BeliefScore | None = None
+    """None: there is no safe trial, and only the probability is searched."""
+
+    def score(self, features: Array) -> Array:
+        """Return the score of each row."""
+        mean, deviation = self.posterior.at(features)
+        count = len(self.limits.borders)
+        score = self.limits.score(mean[:count], deviation[:count])
+        if self.improvement:
+            score += self.improvement.score(mean[count:], deviation[count:])
+        return score
+
+    def slopes(self, features: Array) -> tuple[Array, Array]:
+        """Return the score of each row, and its gradient by the row's features."""
+        return self.posterior.climb(features, self._slopes)
+
+    def _slopes(self, mean: Array, deviation: Array) -> tuple[Array, Array, Array]:
+        if not self.improvement:
+            return self.limits.slopes(mean, deviation)
+        count = len(self.limits.borders)
+        if not count:
+            return self.improvement.slopes(mean, deviation)
+        limits = self.limits.slopes(mean[:count], deviation[:count])
+        improvement = self.improvement.slopes(mean[count:], deviation[count:])
+        return (
+            limits[0] + improvement[0],
+            np.concatenate([limits[1], improvement[1]]),
+            np.concatenate([limits[2], improvement[2]]),
+        )
+
+
+def _improvement(scaled: Array, number: int) -> BeliefScore:
     """Return the score of the objectives, from the scaled losses of the trials that count."""
-    if len(beliefs) == 1:
-        return ExpectedImprovement(posterior=beliefs[0], best=float(scaled.min()))
+    if scaled.shape[1] == 1:
+        return ImprovementScore(best=float(scaled.min()))
     front = scaled[front_of(scaled)]
     reference = reference_point(front)
-    if len(beliefs) > _HYPERVOLUME_MAX:
-        return reach_improvement(beliefs, scaled, reference, number)
-    boxes = boxes_below(front, reference)
-    return ExpectedHypervolume(posteriors=beliefs, edges=edges_of(boxes))
+    if scaled.shape[1] > _HYPERVOLUME_MAX:
+        return reach_improvement(scaled, reference, number)
+    return ExpectedHypervolume(edges=strips_below(front, reference))
 
 
 def reference_point(front: Array) -> Array:
@@ -296,6 +385,9 @@ def _merits(results: Results) -> Array:
 def _dominators(losses: Array, others: Array) -> Array:
     """Return how many rows of the others' front dominate each row."""
     front = others[front_of(others)]
-    no_worse = (front[None, :, :] <= losses[:, None, :]).all(axis=2)
-    better = (front[None, :, :] < losses[:, None, :]).any(axis=2)
-    return np.asarray((no_worse & better).sum(axis=1), dtype=np.float64)
+    no_worse = np.ones((len(front), len(losses)), dtype=np.bool_)
+    better = np.zeros_like(no_worse)
+    for in_front, column in zip(front.T, losses.T, strict=True):
+        no_worse &= in_front[:, None] <= column
+        better |= in_front[:, None] < column
+    return np.asarray((no_worse & better).sum(axis=0), dtype=np.float64)

@@ -6,7 +6,6 @@ along it, and a point reaches a corner if it is better in every objective.  The 
 is a product over the objectives, in any number of them; the improvement is a sum over the corners.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +14,6 @@ from scipy.special import log_ndtr, ndtri
 
 from trainshed.tuning.cube import Array
 from trainshed.tuning.improvement import log_density, log_of_sums
-from trainshed.tuning.kernel import KernelPosterior
 
 #: The number of corners; each is half as far from the best trial as the one before.
 _CORNERS: Final = 8
@@ -30,49 +28,34 @@ _BEYOND: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachImprovement:
-    """The logarithm of how much farther a point is expected to reach, at features."""
+    """The logarithm of how much farther a point is expected to reach, by its beliefs."""
 
-    posteriors: Sequence[KernelPosterior]
     corners: Array
     """One row per corner, one column per objective."""
     log_steps: Array
     """The logarithm of what each corner adds."""
 
-    def score(self, features: Array) -> Array:
-        """Return the score of each row."""
-        beliefs = [posterior.at(features) for posterior in self.posteriors]
-        return log_of_sums(self._log_gains(self._log_probabilities(beliefs)))
+    def score(self, mean: Array, deviation: Array) -> Array:
+        """Return the score of each point."""
+        logs = log_ndtr(self._u(mean, deviation))
+        return log_of_sums(logs.sum(axis=0) + self.log_steps)
 
-    def slopes(self, features: Array) -> tuple[Array, Array]:
-        """Return the score of each row, and its gradient by the row's features."""
-        beliefs = [posterior.slopes(features) for posterior in self.posteriors]
-        logs = self._log_probabilities([(mean, deviation) for mean, deviation, _, _ in beliefs])
-        gains = self._log_gains(logs)
+    def slopes(self, mean: Array, deviation: Array) -> tuple[Array, Array, Array]:
+        """Return the score of each point, and its derivatives by its means and deviations."""
+        u = self._u(mean, deviation)
+        logs = log_ndtr(u)
+        gains = logs.sum(axis=0) + self.log_steps
         score = log_of_sums(gains)
-        shares = np.exp(gains - score[:, None])
-        gradient = np.zeros_like(features)
-        for corner, log, belief in zip(self.corners.T, logs, beliefs, strict=True):
-            mean, deviation, mean_slope, deviation_slope = belief
-            u = (corner - mean[:, None]) / deviation[:, None]
-            hazard = shares * np.exp(log_density(u) - log) / deviation[:, None]
-            gradient -= hazard.sum(axis=1)[:, None] * mean_slope
-            gradient -= (hazard * u).sum(axis=1)[:, None] * deviation_slope
-        return score, gradient
+        hazard = np.exp(gains - score[:, None]) * np.exp(log_density(u) - logs)
+        hazard /= deviation[:, :, None]
+        return score, -hazard.sum(axis=2), -(hazard * u).sum(axis=2)
 
-    def _log_probabilities(self, beliefs: Sequence[tuple[Array, Array]]) -> list[Array]:
-        """Return for each objective how probably each row is better than each corner."""
-        return [
-            np.asarray(log_ndtr((corner - mean[:, None]) / deviation[:, None]))
-            for corner, (mean, deviation) in zip(self.corners.T, beliefs, strict=True)
-        ]
-
-    def _log_gains(self, logs: Sequence[Array]) -> Array:
-        return np.asarray(np.sum(logs, axis=0) + self.log_steps)
+    def _u(self, mean: Array, deviation: Array) -> Array:
+        """Return by how many deviations each corner is above each mean, by objective."""
+        return np.asarray((self.corners.T[:, None, :] - mean[:, :, None]) / deviation[:, :, None])
 
 
-def reach_improvement(
-    posteriors: Sequence[KernelPosterior], losses: Array, reference: Array, number: int
-) -> ReachImprovement:
+def reach_improvement(losses: Array, reference: Array, number: int) -> ReachImprovement:
     """Return the improvement of a trial with this number on the scaled losses of the others."""
     best = losses.min(axis=0)
     shares = np.maximum(direction(number, losses.shape[1]), _SHARE_MIN)
@@ -83,7 +66,6 @@ def reach_improvement(
     ends = np.append(room * 0.5 ** np.arange(_CORNERS), 0.0)
     middles = reached + (ends[1:] + ends[:-1]) / 2.0
     return ReachImprovement(
-        posteriors=posteriors,
         corners=reference - middles[:, None] * ray,
         log_steps=np.log(ends[:-1] - ends[1:]),
     )
