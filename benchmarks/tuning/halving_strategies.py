@@ -20,6 +20,7 @@ from trainshed.model.study import (
 )
 from trainshed.model.study import DecayCurveRule as Decay
 from trainshed.model.trials import Measurement, TrialRecord, TrialState, Values
+from trainshed.tuning.asha import pauses, promotions
 from trainshed.tuning.stopping import to_stop
 from trainshed.tuning.suggest import suggest
 
@@ -29,6 +30,7 @@ RULES: Final[dict[str, StoppingRule | None]] = {
     "median": MedianRule(),
     "decay-curve": Decay(),
     "asha": AshaRule(),
+    "asha-pauses": AshaRule(pauses=True),
 }
 
 
@@ -40,6 +42,9 @@ class StoppingStrategy(Protocol):
 
     def report(self, number: int, step: int, elapsed_s: float, value: float) -> Collection[int]:
         """Take a report of a trial, and return the trials to stop now."""
+
+    def promote(self) -> int | None:
+        """Return the stopped trial that is resumed at its last step; None: a new one begins."""
 
     def end(self, number: int, value: float, *, is_stopped: bool) -> None:
         """Take the last value of a trial that has ended."""
@@ -64,7 +69,7 @@ class RuleStrategy:
         values = (
             self._points[number - 1]
             if self._points
-            else suggest(self._study, trials, 1, self._seed).values[0]
+            else suggest(self._study, tuple(map(result_so_far, trials)), 1, self._seed).values[0]
         )
         self._trials[number] = TrialRecord(number=number, values=values)
         return number, values
@@ -82,14 +87,34 @@ class RuleStrategy:
             return ()
         return to_stop(self._study, tuple(self._trials.values())).keys()
 
+    def promote(self) -> int | None:
+        """Return the paused trial that the service would resume."""
+        trials = tuple(self._trials.values())
+        number = next((one.number for one in promotions(self._study, trials)), None)
+        if number is not None:
+            trial = self._trials[number]
+            self._trials[number] = replace(trial, state=TrialState.ACTIVE, stopped_early=False)
+        return number
+
     def end(self, number: int, value: float, *, is_stopped: bool) -> None:  # noqa: ARG002
-        """End a trial with its last report."""
+        """End a trial with its last report, or pause it."""
+        trial = self._trials[number]
+        is_paused = is_stopped and pauses(self._study)
         self._trials[number] = replace(
-            self._trials[number],
-            state=TrialState.SUCCEEDED,
-            final=self._trials[number].measurements[-1],
-            stopped_early=is_stopped,
+            trial,
+            state=TrialState.PAUSED if is_paused else TrialState.SUCCEEDED,
+            final=None if is_paused else trial.measurements[-1],
+            stopped_early=is_stopped and not is_paused,
+            paused_at=trial.measurements[-1].step if is_paused else None,
         )
+
+
+def result_so_far(trial: TrialRecord) -> TrialRecord:
+    """Return a paused trial as the search of the service sees it: ended with its last report."""
+    if trial.state is not TrialState.PAUSED:
+        return trial
+    final = trial.measurements[-1]
+    return replace(trial, state=TrialState.SUCCEEDED, final=final, stopped_early=True)
 
 
 def strategy(

@@ -68,6 +68,10 @@ class PrunerStrategy:
         self._live[number].report(value, self._reports[number])
         return [number] if self._live[number].should_prune() else []
 
+    def promote(self) -> int | None:
+        """Optuna's pruners resume no trial."""
+        return None
+
     def end(self, number: int, value: float, *, is_stopped: bool) -> None:
         """End a trial."""
         from optuna.trial import TrialState as State  # noqa: PLC0415  # slow to load
