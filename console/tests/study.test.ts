@@ -21,7 +21,7 @@ function trial(number: number, accuracy: number | null, more: Partial<TrialSumma
 function study(parameters: StudyDescription["parameters"]): StudyDescription {
   return {
     name: "s", displayName: "s", state: "RUNNING", message: "", algorithm: "DEFAULT", metrics: [ACCURACY], parameters, trialCountMax: 9, trialCountParallel: 1,
-    counts: { made: 0, running: 0, waiting: 0, succeeded: 0, infeasible: 0, stoppedEarly: 0 }, leaders: [], knownResults: 0, firstPoints: 0,
+    counts: { made: 0, running: 0, waiting: 0, paused: 0, succeeded: 0, infeasible: 0, stoppedEarly: 0 }, leaders: [], knownResults: 0, firstPoints: 0,
   };
 }
 

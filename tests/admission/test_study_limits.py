@@ -235,9 +235,9 @@ def labelled(spec, text, dialect=Dialect.AIPLATFORM_V1):
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        ("asha", AshaRule()),
-        ("asha-4", AshaRule(reduction=4)),
-        ("asha-2-20", AshaRule(reduction=2, first_rung=20)),
+        ("asha", AshaRule(pauses=True)),
+        ("asha-4", AshaRule(reduction=4, pauses=True)),
+        ("asha-2-20", AshaRule(reduction=2, first_rung=20, pauses=True)),
         ("asha-3-60s", AshaRule(first_rung=60, by_time=True)),
         ("median", MedianRule()),
         ("decay-curve", DecayCurveRule()),
@@ -278,7 +278,7 @@ def test_a_label_with_the_rule_of_the_study_leaves_its_numbers():
 def test_in_ml_v1_the_label_says_which_rule_early_stopping_is():
     spec = study(stopping=DecayCurveRule())
     assert labelled(spec, "asha", Dialect.ML_V1) == []
-    assert stopping_with_labels(spec, {STOPPING_LABEL: "asha"}) == AshaRule()
+    assert stopping_with_labels(spec, {STOPPING_LABEL: "asha"}) == AshaRule(pauses=True)
 
 
 def test_a_label_stops_no_trials_of_several_objectives():

@@ -288,3 +288,15 @@ def test_a_malformed_request_id_is_refused_and_a_check_needs_none(edge, request_
         answer = call(edge, "POST", path, body)
         assert answer.status_code == 400
         assert "requestId" in answer.json()["error"]["message"]
+
+
+def test_the_study_alone_resumes_a_job_that_it_has_paused(edge, desk, name):
+    record = desk.ml(ml_job(name))
+    paused = Explanation(reason=Reason.PAUSED, message="Trial 3 is paused at step 9")
+    desk.put(record, JobState.PREPARING)
+    desk.put(record, JobState.QUEUED, held=paused)
+    refused = call(edge, "POST", f"demo/jobs/{name}:resume")
+    assert refused.status_code == 400
+    message = refused.json()["error"]["message"]
+    assert message.endswith(" cannot be resumed: Trial 3 is paused at step 9")
+    assert desk.store.job_by_uid(record.uid).is_paused

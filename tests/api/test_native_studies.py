@@ -33,7 +33,7 @@ from trainshed.model.study import (
     Scale,
     StudySpec,
 )
-from trainshed.model.trials import TRIAL_STOPPED_EARLY, Measurement, TrialState
+from trainshed.model.trials import TRIAL_PAUSED, TRIAL_STOPPED_EARLY, Measurement, TrialState
 from trainshed.service.jobs import rung_curves
 from trainshed.service.jobs.job_lookup import find_job
 from trainshed.service.jobs.rung_curves import RungCurves
@@ -149,7 +149,7 @@ def test_a_study_is_described_with_its_conditions_limits_and_leader(edge):
     assert model["values"] == ["linear", "deep"]
     assert (layers["parent"], layers["parentValues"]) == ("model", ["deep"])
     assert (body["stopping"], body["trialCountMax"], body["leaders"]) == ("convex", 50, [1])
-    counts = {"made": 4, "running": 0, "waiting": 1, "succeeded": 3, "infeasible": 0}
+    counts = {"made": 4, "running": 0, "waiting": 1, "paused": 0, "succeeded": 3, "infeasible": 0}
     assert body["counts"] == {**counts, "stoppedEarly": 1, "safe": 2}
     assert body["safety"] == "size at most 2: 2 of 3 ended trials are safe (67%)"
     assert "frontSize" not in body
@@ -226,6 +226,35 @@ def test_rungs_have_their_trials_and_their_bar(edge, store):
         {"at": 3.0, "trials": 3, "bar": 0.75},
         {"at": 9.0, "trials": 1},
     ]
+
+
+def test_a_paused_trial_is_counted_apart_and_says_why(edge, store):
+    halving = replace(SPEC, stopping=AshaRule(pauses=True), metrics=SPEC.metrics[:1])
+    record = add_study(store, project="demo", job_id="pauses", study=halving)
+    add_trials(store, record.uid, 1, 2, 3)
+    asha = {**EVIDENCE, "rule": "asha", "rung": 1}
+    events = [
+        NewEvent(kind=TRIAL_PAUSED, message="Paused.", data={"trial": number, **asha, "at": at})
+        for number, at in ((2, 3.0), (3, 3.0), (2, 9.0))
+    ]
+    over = NewEvent(kind=TRIAL_STOPPED_EARLY, message="It ends.", data={"trial": 3})
+    advance(
+        store,
+        record.uid,
+        trials=(
+            trial(2, state=TrialState.PAUSED, paused_at=9),
+            succeeded(3, 0.4, stopped_early=True),
+        ),
+        events=(*events, over),
+    )
+    counts = get(edge, "pauses/study")["counts"]
+    assert [counts[name] for name in ("waiting", "paused", "stoppedEarly")] == [1, 1, 1]
+    first, second, third = get(edge, "pauses/trials")["trials"]
+    assert "earlyStop" not in first
+    assert (second["state"], second["earlyStop"]["at"]) == ("PAUSED", 9.0)
+    assert (third["state"], third["earlyStop"]["rung"]) == ("SUCCEEDED", 1)
+    text = Stories(store).explain("demo", "pauses").message
+    assert "1 waiting or starting, 1 paused, 1 succeeded" in text
 
 
 def test_the_curves_of_rungs_are_computed_once(store, monkeypatch):

@@ -65,8 +65,16 @@ class TuningWorld(World):
             server, compose=with_arguments, make_trial_job=TrialJobs(self.store), **more
         )
 
-    def tune(
-        self, spec: StudySpec, *, dialect=Dialect.AIPLATFORM_V1, job_id="", uid=None, **limits
+    def tune(  # noqa: PLR0913 - what studies of tests differ in
+        self,
+        spec: StudySpec,
+        *,
+        dialect=Dialect.AIPLATFORM_V1,
+        job_id="",
+        uid=None,
+        folder=None,
+        scheduling=None,
+        **limits,
     ) -> int:
         """A study's uid: its random values follow from it, and must be the same in every run."""
         self.submitted += 1
@@ -76,7 +84,8 @@ class TuningWorld(World):
             job_id=job_id,
             display_name=f"study {self.submitted}",
             groups=(group,),
-            scheduling=Scheduling(),
+            scheduling=scheduling or Scheduling(),
+            base_output_dir=folder,
             study=spec,
         )
         size = Demand(vcpus=4, memory_gb=15.0)

@@ -309,3 +309,48 @@ def test_a_study_outlives_its_server(tmp_path):
         assert all(len(settings) == 1 for settings in settings_by_trial(server, name).values()), (
             "a trial ran twice"
         )
+
+
+#: Saves a checkpoint at each of 12 steps and goes on from the newest one.  Trial 1 is the best one
+#: and runs to its end; the first attempts of the others wait after step 4 until they are stopped.
+RESUMING = """\
+import os, time
+import hypertune
+from trainshed_trainer import checkpoint_saver, latest_checkpoint
+trial = int(os.environ["CLOUD_ML_TRIAL_ID"])
+saver = checkpoint_saver()
+newest = latest_checkpoint(pattern="checkpoint-*")
+done = int(newest.name.partition("-")[2]) if newest else 0
+tuner = hypertune.HyperTune()
+for step in range(done + 1, 13):
+    print("trains", trial, step, flush=True)
+    saver.save(step, lambda out: out.write(b"weights"))
+    tuner.report_hyperparameter_tuning_metric("accuracy", 1 / trial, step)
+    while trial > 1 and not newest and step == 4:
+        time.sleep(0.05)
+"""
+
+
+@pytest.mark.full  # tests/controller/test_paused_trials.py: the same with a simulated engine
+@pytest.mark.slow
+def test_a_paused_trial_goes_on_from_its_checkpoint_to_its_end(server):
+    document = study(RESUMING, trials=9, parallel=3)
+    label = {"trainshed-early-stopping": "asha-3-3"}
+    name = create(server, {**document, "labels": label})
+    tuning_job = ended(server, name, timeout_s=240)
+    assert tuning_job["state"] == "JOB_STATE_SUCCEEDED"
+    steps = {trial["id"]: trial["finalMeasurement"]["stepCount"] for trial in tuning_job["trials"]}
+    assert steps == {str(n): "12" if n <= 3 else "4" for n in range(1, 10)}
+    trained = [line["message"] for line in log_lines(server, name) if "trains" in line["message"]]
+    assert sorted(trained) == sorted(
+        f"trains {n} {step}" for n in range(1, 10) for step in range(1, 1 + int(steps[str(n)]))
+    ), "no step is trained twice"
+    trials = {trial["number"]: trial for trial in native(server, name, "/trials")["trials"]}
+    assert {n for n, trial in trials.items() if trial["stoppedEarly"]} == set(range(4, 10))
+    assert {trials[n]["earlyStop"]["rung"] for n in range(4, 10)} == {1}
+    events = native(server, name, "/events")["events"]
+    kinds = [
+        (event["kind"], event["data"]["trial"]) for event in events if "TRIAL_" in event["kind"]
+    ]
+    assert {number for kind, number in kinds if kind == "TRIAL_PAUSED"} == set(range(2, 10))
+    assert [number for kind, number in kinds if kind == "TRIAL_RESUMED"] == [2, 3]

@@ -39,6 +39,7 @@ HOLD_S = 600
 KILLED = exit_of(signal=9)
 AGAIN = StopOrder(grace_s=0.0, reason=StopReason.AGAIN)
 END = StopOrder(grace_s=1.0, reason=StopReason.END)
+PAUSE = StopOrder(grace_s=1.0, reason=StopReason.PAUSE)
 
 
 class Launcher:
@@ -303,9 +304,10 @@ def test_one_that_comes_to_it_too_late_keeps_nothing(world, monkeypatch, keeps):
     assert len(submissions(world)) == 2
 
 
-def test_nor_what_its_launcher_was_about_to_keep(world, monkeypatch, keeps):
+@pytest.mark.parametrize("order", [END, PAUSE])
+def test_nor_what_its_launcher_was_about_to_keep(world, monkeypatch, keeps, order):
     engine = failed(world, monkeypatch)
-    engine.stop(KEY, END)
+    engine.stop(KEY, order)
     assert keeps().end() is None
 
 

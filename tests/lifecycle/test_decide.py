@@ -72,7 +72,6 @@ def test_the_bugs_are_exactly_these():
     }
     assert bugs == {
         ("QUEUED", "RestartGranted"),
-        ("QUEUED", "Held"),
         ("ENQUEUED", "Placed"),
         ("ENQUEUED", "HandedOver"),
         ("ENQUEUED", "Drained"),

@@ -29,10 +29,12 @@ from trainshed.lifecycle.outcome import (
     last_stop,
     matters,
     needs_facts,
+    pause_ordered,
+    paused,
     restart_ordered,
 )
 from trainshed.model.attempt import AttemptKey, Loss, Observation, Outcome, Phase
-from trainshed.model.explanation import Reason
+from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets, Cause
 from trainshed.model.status import JobError, JobState
@@ -41,6 +43,7 @@ from trainshed.model.stopping import StopOrder, StopReason
 FACTS = AttemptFacts(attempt=2, budgets=Budgets(maintenance=1, infra=1, user=1))
 SPENT = replace(FACTS, budgets=Budgets(maintenance=0, infra=0, user=0))
 #: It must not run twice, also if a person wishes it.
+PAUSED = replace(FACTS, paused="Trial 3 is paused.")
 ONCE = replace(FACTS, scheduling=Scheduling(disable_retries=True))
 ORDER = StopOrder(grace_s=1.0, reason=StopReason.MAINTENANCE, message="The node goes away.")
 
@@ -187,6 +190,7 @@ def test_the_engine_of_its_last_attempt_hears_that_a_waiting_job_is_cancelled():
         (JobState.RUNNING, LOST, FACTS, None),
         (JobState.RESTARTING, ORDERED, FACTS, StopReason.AGAIN),
         (JobState.RESTARTING, LOST, FACTS, None),
+        (JobState.RESTARTING, ORDERED, PAUSED, None),
         (JobState.CANCELLING, ORDERED, FACTS, None),
     ],
 )
@@ -195,3 +199,22 @@ def test_an_engine_is_told_that_another_attempt_follows_one_that_has_ended(
 ):
     stop = judge(state, what, facts).stop
     assert (stop and stop.reason) is reason
+
+
+@pytest.mark.parametrize("what", [ORDERED, LOST])
+def test_a_paused_trial_is_held_until_its_study_resumes_it(what):
+    order = StopOrder(grace_s=1.0, reason=StopReason.PAUSE, message=PAUSED.paused)
+    ordered = pause_ordered(order)
+    assert (type(ordered.event), ordered.charged, ordered.stop) == (RestartOrdered, None, order)
+    ended = judge(JobState.RESTARTING, what, PAUSED)
+    assert (type(ended.event), ended.charged) == (Drained, None)
+    assert ended.held == Explanation(reason=Reason.PAUSED, message="Trial 3 is paused")
+    waiting = paused(PAUSED.paused)
+    assert (type(waiting.event), waiting.held) == (Held, ended.held)
+    assert decide(JobState.QUEUED, waiting.event).state is JobState.QUEUED
+
+
+def test_a_pause_neither_hides_a_success_nor_an_error():
+    assert type(judge(JobState.RESTARTING, OVER, PAUSED).event) is PrimarySucceeded
+    pending = replace(PAUSED, pending_error=JobError(code=14, message="the node goes away"))
+    assert type(judge(JobState.RESTARTING, ORDERED, pending).event) is GaveUp

@@ -310,8 +310,8 @@ def test_a_study_is_stored_and_does_not_wait_in_the_queue(desk, kind):
 def test_a_label_chooses_the_rule_of_early_stopping(desk, kind):
     document = {**study_document(kind), "labels": {"trainshed-early-stopping": "asha-4"}}
     record = desk.jobs.create(kind, PROJECT, PLACE, document, creator="ann")
-    assert record.job.spec.study.stopping == AshaRule(reduction=4)
-    assert desk.store.to_launch(record.uid)[0].study.stopping == AshaRule(reduction=4)
+    assert record.job.spec.study.stopping == AshaRule(reduction=4, pauses=True)
+    assert desk.store.to_launch(record.uid)[0].study.stopping == AshaRule(reduction=4, pauses=True)
 
 
 @pytest.mark.parametrize("kind", [JobKind.TUNING_JOB, JobKind.ML_JOB])
@@ -359,7 +359,7 @@ def test_of_gclouds_early_stopping_the_label_says_which_rule(desk):
     document["trainingInput"] |= {"runtimeVersion": "2.11", "pythonVersion": "3.7"}
     del document["trainingInput"]["hyperparameters"]["resumePreviousJobId"]
     record = desk.jobs.create(JobKind.ML_JOB, PROJECT, PLACE, document, creator="ann")
-    assert record.job.spec.study.stopping == AshaRule(reduction=2, first_rung=10)
+    assert record.job.spec.study.stopping == AshaRule(reduction=2, first_rung=10, pauses=True)
 
 
 def test_a_label_beside_another_rule_of_gclouds_file_is_refused(desk):

@@ -58,6 +58,7 @@ TRIAL = st.builds(
     final=st.none() | MEASUREMENT,
     infeasible_reason=st.none() | TEXT,
     stopped_early=st.booleans(),
+    paused_at=st.none() | st.integers(0, 2**62),
     start_time=TIME,
     end_time=TIME,
 )

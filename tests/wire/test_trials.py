@@ -276,3 +276,11 @@ def test_any_trial_is_a_message_of_both_dialects_and_keeps_its_values(view):
     message = message_class("google.cloud.ml.v1.TrainingOutput")()
     json_format.ParseDict(json.loads(json.dumps(output)), message)
     assert set(output["trials"][0].get("hyperparameters", {})) == set(values)
+
+
+def test_a_paused_trial_is_active_or_waits_as_its_job():
+    waits = view(4, TrialState.PAUSED, JobState.QUEUED, paused_at=3)
+    assert vertex_trial(waits)["state"] == "ACTIVE"
+    assert rendered("ml", RUNNING, [waits])["trainingOutput"]["trials"][0]["state"] == "QUEUED"
+    ended = view(4, TrialState.PAUSED, JobState.SUCCEEDED, paused_at=3)
+    assert rendered("ml", RUNNING, [ended])["trainingOutput"]["trials"][0]["state"] == "RUNNING"

@@ -15,6 +15,7 @@ from trainshed.workbench.study_view import (
     add_native_trials,
     describe_counts,
     describe_measurement,
+    describe_remarks,
     format_parameters,
     is_study,
     list_arguments,
@@ -63,7 +64,7 @@ def test_an_ml_v1_job_is_read_and_its_texts_are_values():
 @pytest.mark.parametrize("job", [vertex([]), ml([])])
 def test_the_label_of_a_job_is_its_rule_of_early_stopping(job):
     labels = {**job.get("labels", {}), "trainshed-early-stopping": "asha-4"}
-    assert read_view({**job, "labels": labels}).study.stopping == AshaRule(reduction=4)
+    assert read_view({**job, "labels": labels}).study.stopping == AshaRule(reduction=4, pauses=True)
     later = {**labels, "trainshed-early-stopping": "of-a-later-release"}
     assert read_view({**job, "labels": later}).study.stopping == read_view(job).study.stopping
 
@@ -104,6 +105,14 @@ def test_what_the_native_api_says_is_added():
     assert describe_measurement(second) == "loss 0.25 at step 7"
     assert second.final is None
     assert (third.infeasible_reason, third.measurements) == ("exit code 1", ())
+
+
+def test_a_paused_trial_is_counted_and_names_its_rung():
+    view = read_view(vertex([trial(2, "ACTIVE", measured=[(9, {"accuracy": 0.5})], lr=0.1)]))
+    native = {**NATIVE, "number": 2, "state": "PAUSED", "earlyStop": {"rung": 1}}
+    view = add_native_trials(view, {"trials": [native]})
+    assert describe_counts(view).endswith(": 1 paused")
+    assert describe_remarks(view, view.trials[0]) == ["paused at rung 1"]
 
 
 def test_what_the_document_says_is_kept():

@@ -45,6 +45,7 @@ export const REASON_TEXTS: Readonly<Record<string, string>> = {
   ENGINE_FULL: "its engine is full",
   ENGINE_AWAY: "its engine does not answer",
   HELD: "held at its engine",
+  PAUSED: "paused by its study",
   NOT_STARTING: "replicas do not start",
   IMAGE: "an image cannot be read",
   VOLUME: "a volume cannot be attached",

@@ -204,7 +204,7 @@ export function describeWhy(trial: TrialSummary): string {
 function describeEnd(trial: TrialSummary): string {
   if (trial.earlyStop) {
     const { rule, value, bar, rung } = trial.earlyStop;
-    return `stopped early${rung ? ` at rung ${rung}` : ""} by the ${describeRule(rule)}: ${formatNumber(value)} against ${formatNumber(bar)}`;
+    return `${trial.state === "PAUSED" ? "paused" : "stopped early"}${rung ? ` at rung ${rung}` : ""} by the ${describeRule(rule)}: ${formatNumber(value)} against ${formatNumber(bar)}`;
   }
   const early = trial.stoppedEarly ? "stopped early" : "";
   return [early, showHidden(trial.infeasibleReason ?? "")].filter(Boolean).join(". ");

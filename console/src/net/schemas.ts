@@ -463,7 +463,7 @@ export type Projects = {
   projects: Array<ProjectSummary>;
 };
 
-export type Reason = "NOT_LOOKED_AT" | "QUOTA" | "CAPACITY" | "RESERVED" | "BEHIND_QUEUE" | "DRAINED" | "NO_SUCH_NODE" | "ENGINE_QUEUE" | "ENGINE_FULL" | "ENGINE_AWAY" | "HELD" | "NOT_STARTING" | "IMAGE" | "VOLUME";
+export type Reason = "NOT_LOOKED_AT" | "QUOTA" | "CAPACITY" | "RESERVED" | "BEHIND_QUEUE" | "DRAINED" | "NO_SUCH_NODE" | "ENGINE_QUEUE" | "ENGINE_FULL" | "ENGINE_AWAY" | "HELD" | "PAUSED" | "NOT_STARTING" | "IMAGE" | "VOLUME";
 
 export type ReplicaRow = {
   role: string;
@@ -651,6 +651,7 @@ export type TrialCounts = {
   made: number;
   running: number;
   waiting: number;
+  paused: number;
   succeeded: number;
   infeasible: number;
   stoppedEarly: number;
@@ -667,7 +668,7 @@ export type TrialGoodput = {
 
 export type TrialOrigin = "SEARCH" | "FIRST_POINT" | "DEFAULTS";
 
-export type TrialState = "REQUESTED" | "ACTIVE" | "STOPPING" | "SUCCEEDED" | "INFEASIBLE";
+export type TrialState = "REQUESTED" | "ACTIVE" | "PAUSED" | "STOPPING" | "SUCCEEDED" | "INFEASIBLE";
 
 export type TrialSummary = {
   number: number;

@@ -4,7 +4,7 @@
 const SIGNS: Readonly<Record<string, string>> = {
   QUEUED: "◷", ENQUEUED: "◷", PREPARING: "◔", RUNNING: "▶", RESTARTING: "↻", CANCELLING: "◌",
   SUCCEEDED: "✓", FAILED: "✕", CANCELLED: "⊘",
-  REQUESTED: "◷", ACTIVE: "▶", STOPPING: "◌", INFEASIBLE: "✕",
+  REQUESTED: "◷", ACTIVE: "▶", PAUSED: "◫", STOPPING: "◌", INFEASIBLE: "✕",
   READY: "✓", DRAINED: "⊘", MAINTENANCE: "◌",
 };
 

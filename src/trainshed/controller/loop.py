@@ -139,7 +139,14 @@ class Controller:
             lambda name: engines.traits_of(name).orders_nodes,
         )
         self._studies = (
-            Studies(store, engines, leases, make_job=make_trial_job, listener=listener)
+            Studies(
+                store,
+                engines,
+                leases,
+                make_job=make_trial_job,
+                listener=listener,
+                grace_s=pace.grace_s,
+            )
             if make_trial_job
             else None
         )

@@ -11,11 +11,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from trainshed.controller import story
 from trainshed.controller.hangs import Hangs
 from trainshed.controller.leases import Leases
 from trainshed.controller.model_folder import ModelFolders
 from trainshed.controller.steps import (
     apply_all,
+    events_of_attempt,
     log_with_story,
     newly_placed,
     place_step,
@@ -254,7 +256,15 @@ class Observer:
             scheduling=record.job.spec.scheduling if record else Scheduling(),
             budgets=self.budgets,
             pending_error=record.job.status.error if record else None,
+            paused=self._read_pause(record) if record else "",
         )
+
+    def _read_pause(self, record: JobRecord) -> str:
+        """Return why the study has ordered the attempt to end; empty if it has not."""
+        if record.job.spec.trial is None or record.job.status.state is not JobState.RESTARTING:
+            return ""
+        events = events_of_attempt(self.store, record.uid, record.attempt)
+        return next((why for event in events if (why := story.read_pause(event))), "")
 
     def _write(self, changes: Sequence[_Change]) -> Sequence[_Change]:
         applied = apply_all(self.store, [change.step for change in changes], self.pace.batch)

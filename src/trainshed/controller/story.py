@@ -18,20 +18,20 @@ from trainshed.lifecycle.events import (
 from trainshed.lifecycle.outcome import Judgement
 from trainshed.model import event_kinds, exits
 from trainshed.model.attempt import Hang, Observation, Outcome, ReplicaExit
-from trainshed.model.explanation import Explanation
+from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import EngineFault
 from trainshed.model.reduction_report import ACHIEVED
 from trainshed.model.resources import Claim, Seat
 from trainshed.model.roles import Role
 from trainshed.model.status import JobError
 from trainshed.model.step_times import STEPS
-from trainshed.model.stopping import StopOrder
+from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.placement.jobs import ChosenEngine
 from trainshed.planning.achieved import achieved
 from trainshed.planning.attempt_steps import ENDED_S, NOTICE_S, SKEW_S, steps_made
 from trainshed.planning.steps_achieved import steps_achieved
 from trainshed.store.records.jobs import Active
-from trainshed.store.records.steps import NewEvent, ReplicaRow
+from trainshed.store.records.steps import NewEvent, ReplicaRow, StoredEvent
 
 #: The most replicas that a sentence lists.
 REPLICAS_MAX: Final = 16
@@ -45,6 +45,8 @@ CANCELLED: Final = NewEvent(kind=event_kinds.CANCELLED, message="Job was cancell
 #: Clocks that differ by less were not set.
 _SKEW_S_MIN: Final = 1.0
 _WARNING: Final = {"severity": "WARNING"}
+#: The key of why a trial is paused, in the data of the order.
+_PAUSED: Final = "paused"
 
 
 def placed(seats: Sequence[Seat], chosen: ChosenEngine | None = None, *, how: str = "") -> NewEvent:
@@ -106,9 +108,10 @@ def of(
             last = SUCCEEDED
         case GaveUp(message=message):
             last = NewEvent(kind=event_kinds.FAILED, message=message)
-        case Held() if judgement.held is not None:
-            message = f"{judgement.held.message}."
-            last = NewEvent(kind=event_kinds.HELD, message=message, data=_WARNING)
+        case Held() | Drained() if judgement.held is not None:
+            is_paused = judgement.held.reason is Reason.PAUSED
+            message, data = f"{judgement.held.message}.", {} if is_paused else _WARNING
+            last = NewEvent(kind=event_kinds.HELD, message=message, data=data)
         case Drained() if not judgement.reason:
             last = CANCELLED
         case _:
@@ -178,13 +181,23 @@ def _restarting(message: str, attempt: int) -> NewEvent:
 
 def stopping(order: StopOrder, pending_error: JobError | None) -> NewEvent:
     """Say that the server is ending an attempt, and whether the job will start again."""
-    after = "will not start again" if pending_error else "will start again"
+    is_pause = order.reason is StopReason.PAUSE
+    after = "waits" if is_pause else "will not start again" if pending_error else "will start again"
     notice = f"its replicas have {order.grace_s:g} s to save their work, and the job {after}"
     return NewEvent(
         kind=event_kinds.RESTART_ORDERED,
         message=f"{order.message.rstrip('.')}: {notice}.",
-        data={"reason": order.reason.value, "notice_s": order.grace_s, **_WARNING},
+        data={
+            "reason": order.reason.value,
+            "notice_s": order.grace_s,
+            **({_PAUSED: order.message} if is_pause else _WARNING),
+        },
     )
+
+
+def read_pause(event: StoredEvent) -> str:
+    """Return why a study has ordered the attempt of its trial to end; empty for other events."""
+    return str(event.data.get(_PAUSED, ""))
 
 
 def hung(hang: Hang) -> NewEvent:

@@ -1,20 +1,23 @@
 """Advances tuning studies: each pass reads a study's trials, decides, and writes one step.
 
 ``tuning.advance`` decides.  New trials and their jobs are committed with the study's own state.
-Jobs of trials that must end are cancelled afterwards, repeatedly until they end, so a crash in
-between loses nothing.
+The jobs of trials that end, pause or go on follow afterwards (``trial_jobs``), in every pass until
+they have, so a crash in between loses nothing.
 """
 
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from trainshed.controller.leases import Leases
 from trainshed.controller.listener import ControllerListener
 from trainshed.controller.steps import log_with_story
+from trainshed.controller.trial_checkpoints import TrialCheckpoints
+from trainshed.controller.trial_jobs import JobsOfTrials
 from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey, Report
 from trainshed.model.status import JobError, JobState
@@ -25,14 +28,12 @@ from trainshed.model.trials import (
     TRIAL_CREATED,
     Measurement,
     TrialRecord,
-    TrialState,
 )
 from trainshed.observability.log_fields import log_fields
 from trainshed.store.base import StoreFault
-from trainshed.store.decisions import CANCELLED, ending_step
 from trainshed.store.opening import Store
 from trainshed.store.records.jobs import JobRecord, NewJob
-from trainshed.store.records.steps import NewEvent, Step
+from trainshed.store.records.steps import NewEvent
 from trainshed.store.records.studies import (
     NewTrial,
     OpenStudy,
@@ -151,7 +152,7 @@ class _StudyView:
 class Studies:
     """Advances studies while this server leads."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of the loop, passed by name
         self,
         store: Store,
         engines: Engines,
@@ -159,13 +160,19 @@ class Studies:
         *,
         make_job: MakeJob,
         listener: ControllerListener,
+        grace_s: float,
     ) -> None:
-        """``listener`` gets the durations of decisions that begin trials."""
+        """``listener`` gets the durations of decisions that begin trials.
+
+        ``grace_s``: the notice of replicas whose trial is paused, in seconds.
+        """
         self._store = store
         self._listener = listener
         self._leases = leases
         self._make_job = make_job
         self._reports = Reports(store, engines)
+        self._checkpoints = TrialCheckpoints(engines)
+        self._jobs = JobsOfTrials(store, leases, grace_s)
         self._prior: dict[int, tuple[TrialRecord, ...]] = {}
         self._starts: dict[int, StudyStart] = {}
         self._fingerprints: dict[int, int] = {}
@@ -209,6 +216,7 @@ class Studies:
 
     def _keep(self, uids: Collection[int]) -> None:
         self._reports.keep(uids)
+        self._checkpoints.keep(uids)
         for table in (self._prior, self._starts, self._fingerprints, self._troubles):
             for uid in table.keys() - uids:
                 del table[uid]
@@ -224,7 +232,10 @@ class Studies:
             collected = self._reports.collect(study.uid, record.job.spec.study)
         view = self._view_study(record, collected)
         state = record.job.status.state
-        snapshots = [_snapshot(entry) for entry in collected]
+        can_pause = partial(self._checkpoints.can_pause, record)
+        snapshots = [
+            replace(_snapshot(entry), can_pause=can_pause(entry.stored)) for entry in collected
+        ]
         began_s = time.monotonic()
         decision = advance(record.job.spec.study, state, snapshots, view.context)
         if decision.new:
@@ -236,7 +247,11 @@ class Studies:
         if step is not None and not applied:
             return False
         self._fingerprints[record.uid] = view.fingerprint
-        return self._stop_jobs(collected, decision) > 0 or applied
+        changed = {trial.number: trial for trial in decision.changed}
+        followed = [
+            (entry.stored, changed.get(entry.trial.number, entry.trial)) for entry in collected
+        ]
+        return self._jobs.follow(record.uid, followed) > 0 or applied
 
     def _view_study(self, record: JobRecord, collected: tuple[Collected, ...]) -> _StudyView:
         fingerprint = _compute_fingerprint(collected)
@@ -310,30 +325,6 @@ class Studies:
                 ),
             ),
         )
-
-    def _stop_jobs(self, collected: Sequence[Collected], decision: Advance) -> int:
-        """Cancel the jobs of trials that must end, except jobs that are already ending."""
-        changed = {trial.number: trial for trial in decision.changed}
-        stopping = {
-            entry.stored.job_uid: changed.get(entry.trial.number, entry.trial)
-            for entry in collected
-            if not entry.stored.job_state.is_final
-            and changed.get(entry.trial.number, entry.trial).state is TrialState.STOPPING
-        }
-        if not stopping:
-            return 0
-        steps = tuple(self._stop_steps(stopping))
-        return sum(self._store.apply(steps)) if steps else 0
-
-    def _stop_steps(self, stopping: Mapping[int, TrialRecord]) -> Iterator[Step]:
-        for uid, record in self._store.jobs_by_uid(tuple(stopping)).items():
-            trial = stopping[uid]
-            early = "The trial was stopped early." if trial.stopped_early else "Its study ended."
-            error = JobError(code=CANCELLED.code, message=early)
-            state = record.job.status.state
-            step = ending_step(uid, record.version, state, error, server=self._leases.name)
-            if step is not None:
-                yield step
 
 
 def _time_search(events: Sequence[StudyEvent], seconds: float) -> tuple[StudyEvent, ...]:

@@ -5,7 +5,8 @@ docs/reference/lifecycle.md is drawn from it.  Theory of operation: a job waits 
 place and is started (PREPARING), runs (RUNNING), and ends.  If the engine places jobs itself, the
 job is launched into the engine's queue (ENQUEUED) and waits in it.  A restart leads back to QUEUED;
 entering QUEUED emits STOP, so every restart cleans up.  A job that a person has ended in its
-cluster is QUEUED too, and held: the scheduler leaves it out until a user resumes it.  If a restart
+cluster is QUEUED too, and held: the scheduler leaves it out until a user resumes it.  So is the job
+of a trial that its study has paused, until the study resumes it.  If a restart
 is ordered while the attempt lives, the job is RESTARTING until no process of the attempt is left.
 """
 
@@ -36,6 +37,7 @@ from trainshed.model.status import JobState as S  # a table of S.RUNNING reads w
 TRANSITIONS: Final[Mapping[tuple[S, type[Event]], S]] = {
     (S.QUEUED, Placed): S.PREPARING,
     (S.QUEUED, HandedOver): S.ENQUEUED,
+    (S.QUEUED, Held): S.QUEUED,  # the study of the trial pauses it while its job waits
     (S.QUEUED, CancelRequested): S.CANCELLED,
     (S.ENQUEUED, Admitted): S.PREPARING,
     (S.ENQUEUED, HandOverRefused): S.QUEUED,

@@ -42,7 +42,10 @@ class RestartGranted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A person has ended the attempt in its cluster: the job waits until a user resumes it."""
+    """A person has ended the attempt in its cluster, or its study has paused the trial.
+
+    The job waits until a user, or the study, resumes it.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

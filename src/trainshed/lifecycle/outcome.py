@@ -60,6 +60,8 @@ class AttemptFacts:
     budgets: Budgets = field(default_factory=Budgets)
     pending_error: JobError | None = None
     """The error of the job once its stopping attempt has ended; None: the job starts again."""
+    paused: str = ""
+    """Why the study of the trial has ordered the attempt to end; empty: it has not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +120,20 @@ def last_stop(order: StopOrder, cause: Cause, facts: AttemptFacts) -> Judgement:
     why = explain_no_restart(cause, facts.scheduling, facts.budgets)
     error = JobError(code=UNAVAILABLE, message=f"{order.message.rstrip('.')}, and {why}.")
     return Judgement(event=RestartOrdered(), error=error, stop=order)
+
+
+def pause_ordered(order: StopOrder) -> Judgement:
+    """Order a living attempt of a trial to end; the job is then held.  No restart is charged."""
+    return Judgement(event=RestartOrdered(), stop=order)
+
+
+def paused(why: str) -> Judgement:
+    """Return the judgement that holds a waiting job until its study resumes the trial."""
+    return Judgement(event=Held(), held=_pause(why))
+
+
+def _pause(why: str) -> Explanation:
+    return Explanation(reason=Reason.PAUSED, message=why.rstrip("."))
 
 
 def hand_over_refused(why: Explanation) -> Judgement:
@@ -210,6 +226,8 @@ def _restarted(observation: Observation, facts: AttemptFacts) -> Judgement:
     """Return to the queue, or fail with the pending error; the restart was charged already."""
     if facts.pending_error is not None:
         return gave_up(facts.pending_error.message, facts.pending_error.code)
+    if facts.paused:
+        return Judgement(event=Drained(), held=_pause(facts.paused))
     stop = _AGAIN if observation.phase is Phase.ENDED else None
     return Judgement(event=Drained(), reason=f"Attempt {facts.attempt} has ended", stop=stop)
 

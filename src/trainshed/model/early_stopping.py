@@ -44,7 +44,7 @@ def rule_of_label(text: str) -> StoppingRule | None:
 
 
 def _asha(reduction: str | None, first: str | None, unit: str | None) -> AshaRule | None:
-    rule = AshaRule(by_time=unit == "s")
+    rule = AshaRule(by_time=unit == "s", pauses=unit != "s")
     if reduction is not None:
         rule = replace(rule, reduction=int(reduction))
     if first is not None:

@@ -29,6 +29,8 @@ class Reason(enum.Enum):
     """Its engine does not answer; the server changes none of its jobs until it does."""
     HELD = "HELD"
     """A user or an administrator has held or suspended it at its engine."""
+    PAUSED = "PAUSED"
+    """Its study has paused the trial, and resumes it if other trials turn out to be worse."""
     NOT_STARTING = "NOT_STARTING"
     """Its replicas have nodes, but some of them do not start."""
     IMAGE = "IMAGE"

@@ -11,6 +11,8 @@ class StopReason(enum.Enum):
     TIMEOUT = "timeout"
     MAINTENANCE = "maintenance"
     HANG = "hang"
+    PAUSE = "pause"
+    """The study of the trial pauses it: the job waits until the study resumes the trial."""
     AGAIN = "again"
     """The attempt has ended and the job restarts: the engine may keep resources for the next
     attempt."""

@@ -121,6 +121,10 @@ class AshaRule:
     first_rung: int | None = None
     """The step, or second, of the first rung; None: derived from the reported steps."""
     by_time: bool = False
+    pauses: bool = False
+    """Whether trials with a checkpoint are paused at a rung, and not stopped.  Studies that were
+    stored before the field existed have False.  With ``by_time`` no trial is paused: the seconds of
+    a resumed program begin at 0."""
 
 
 #: The newest rule by which DEFAULT suggests trials (``StudySpec.search_rule``).

@@ -15,6 +15,10 @@ Values = tuple[tuple[str, Value], ...]
 #: The kind of the event of a study that stops a trial early; its data are an ``EarlyStop`` with
 #: ``trial``, the number of the trial.
 TRIAL_STOPPED_EARLY: Final = "TRIAL_STOPPED_EARLY"
+#: The kind of the event of a study that pauses a trial; its data are those of TRIAL_STOPPED_EARLY.
+TRIAL_PAUSED: Final = "TRIAL_PAUSED"
+#: The kind of the event of a study that resumes a paused trial; its data has its number.
+TRIAL_RESUMED: Final = "TRIAL_RESUMED"
 #: The kinds of the events with which a trial begins and ends; their data has its number.
 TRIAL_CREATED: Final = "TRIAL_CREATED"
 TRIAL_ENDED: Final = "TRIAL_ENDED"
@@ -32,6 +36,9 @@ class TrialState(enum.Enum):
     """The trial will be created; it has no values yet."""
     ACTIVE = "ACTIVE"
     """The trial has values and a job, which waits or runs."""
+    PAUSED = "PAUSED"
+    """The trial waits at a rung without a running job: the study resumes it from its checkpoint if
+    it becomes one of the best of the rung, or ends it as one that was stopped early."""
     STOPPING = "STOPPING"
     """The trial is being stopped early, with its job."""
     SUCCEEDED = "SUCCEEDED"
@@ -74,7 +81,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlyStop:
-    """The evidence for which a rule stops a trial early: ``value`` is worse than ``bar``."""
+    """The evidence for which a rule stops or pauses a trial: ``value`` is worse than ``bar``."""
 
     rule: str
     """The word of the rule: ``median``, ``decay_curve``, ``convex`` or ``asha``."""
@@ -123,6 +130,9 @@ class TrialRecord:
     infeasible_reason: str | None = None
     stopped_early: bool = False
     """Whether a stopping rule has ended the trial; the state may still be SUCCEEDED."""
+    paused_at: int | None = None
+    """The last step of the trial when it was last paused, also after it was resumed: no rung up to
+    it stops the trial again.  None: it was never paused."""
     start_time: datetime | None = None
     """When the job of the trial first ran."""
     end_time: datetime | None = None

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, column, inspect, select, table, text
 from trainshed.store.base import StoreFault
 
 #: The newest file of ``migrations/versions``.
-NEWEST: Final = "0016"
+NEWEST: Final = "0017"
 
 _FOLDER: Final = Path(__file__).parent / "migrations"
 #: Any number, as long as all servers agree on it.

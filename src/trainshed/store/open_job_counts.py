@@ -20,7 +20,7 @@ from trainshed.model.status import JobState
 from trainshed.model.trials import TrialState
 from trainshed.store import codec
 from trainshed.store.database import Database
-from trainshed.store.front import FRONT_MAX, IN_LINE, QUEUED
+from trainshed.store.front import FRONT_MAX, IN_LINE, IS_FREE, QUEUED
 from trainshed.store.study_rows import open_studies_hint
 from trainshed.store.tables import JOBS
 
@@ -69,7 +69,7 @@ ENQUEUED: Final = (
 #: The + "" keeps the database from sorting the queue: open jobs have an index by age.
 OLDEST: Final = (
     select(JOBS.c.create_ns)
-    .where(JOBS.c.end_ns.is_(None), JOBS.c.state + "" == JobState.QUEUED.value)
+    .where(JOBS.c.end_ns.is_(None), JOBS.c.state + "" == JobState.QUEUED.value, IS_FREE)
     .order_by(JOBS.c.create_ns)
     .limit(1)
 )

@@ -14,6 +14,7 @@ from trainshed.model.study_start import StudyStart
 from trainshed.model.trials import TrialRecord, TrialState, Values
 from trainshed.store import codec
 from trainshed.store.bulk import given
+from trainshed.store.front import HELD
 from trainshed.store.records.jobs import JobKind
 from trainshed.store.records.studies import StoredTrial, TrialReports, TrialResult
 from trainshed.store.tables import JOBS, REPORTS, STUDY_STARTS, TRIALS
@@ -26,6 +27,7 @@ _CONTENTS_MAX: Final = 1 << 15
 STATE_OF_FORGOTTEN: Final[Mapping[TrialState, JobState]] = {
     TrialState.REQUESTED: JobState.FAILED,
     TrialState.ACTIVE: JobState.FAILED,
+    TrialState.PAUSED: JobState.FAILED,
     TrialState.STOPPING: JobState.FAILED,
     TrialState.SUCCEEDED: JobState.SUCCEEDED,
     TrialState.INFEASIBLE: JobState.FAILED,
@@ -37,6 +39,7 @@ _TRIALS: Final[Select[Any]] = (
         JOBS.c.state.label("job_state"),
         JOBS.c.attempt.label("job_attempt"),
         JOBS.c.error.label("job_error"),
+        JOBS.c.refusals.label("job_refusals"),
         JOBS.c.start_ns.label("job_start_ns"),
         JOBS.c.end_ns.label("job_end_ns"),
     )
@@ -94,9 +97,13 @@ _CHANGED = given(
     stopped_early=Integer,
     start_ns=BigInteger,
     end_ns=BigInteger,
+    paused_at=BigInteger,
 )
 #: The columns of a trial that change.
-_ENCODED: Final = ("state", "parameters", "final", "reason", "stopped_early", "start_ns", "end_ns")
+_ENCODED: Final = (
+    *("state", "parameters", "final", "reason"),
+    *("stopped_early", "start_ns", "end_ns", "paused_at"),
+)
 CHANGE_TRIALS: Final = (
     update(TRIALS)
     .where(TRIALS.c.uid == _CHANGED.c.uid, TRIALS.c.number == _CHANGED.c.number)
@@ -191,6 +198,7 @@ def stored_trial(row: Row[Any], contents: Sequence[str]) -> StoredTrial:
         job_name=row.job_id,
         job_state=JobState(row.job_state) if row.job_state else STATE_OF_FORGOTTEN[state],
         job_attempt=row.job_attempt if row.job_state else row.mark_attempt,
+        job_is_held=row.job_refusals == HELD,
         job_error=codec.ERROR.decode(row.job_error) if row.job_error else None,
         job_start_time=codec.to_time_or_none(row.job_start_ns if row.job_state else row.start_ns),
         job_end_time=codec.to_time_or_none(row.job_end_ns if row.job_state else row.end_ns),
@@ -225,6 +233,7 @@ def _trial(row: Row[Any], state: TrialState) -> TrialRecord:
         final=codec.MEASUREMENT.decode(row.final) if row.final else None,
         infeasible_reason=codec.TEXT.decode(row.reason) if row.reason else None,
         stopped_early=bool(row.stopped_early),
+        paused_at=row.paused_at,
         start_time=codec.to_time_or_none(row.start_ns),
         end_time=codec.to_time_or_none(row.end_ns),
     )
@@ -241,6 +250,7 @@ def _encode_trial(trial: TrialRecord) -> dict[str, Any]:
         "stopped_early": int(trial.stopped_early),
         "start_ns": _ns(trial.start_time),
         "end_ns": _ns(trial.end_time),
+        "paused_at": trial.paused_at,
     }
 
 

@@ -417,6 +417,7 @@ TRIALS: Final = Table(
     *_numbers("start_ns", "end_ns", null=True),
     *_integers("mark_attempt"),  # with mark: the position up to which reports are stored
     *_numbers("mark"),
+    *_numbers("paused_at", null=True),  # the step at which it was last paused
     Index("trials_by_job", "job_uid", unique=True),
 )
 

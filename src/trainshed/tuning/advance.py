@@ -4,6 +4,7 @@
 and takes the same step, so that no trial is made twice and none is lost.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -14,13 +15,17 @@ from trainshed.model.study import StudySpec
 from trainshed.model.trials import (
     TRIAL_CREATED,
     TRIAL_ENDED,
+    TRIAL_PAUSED,
+    TRIAL_RESUMED,
     TRIAL_STOPPED_EARLY,
+    EarlyStop,
     Measurement,
     TrialOrigin,
     TrialRecord,
     TrialState,
     text_of,
 )
+from trainshed.tuning.asha import pauses, promotions
 from trainshed.tuning.ending import StudyEnding, ended, most_trials
 from trainshed.tuning.first_points import origin_of, position_of
 from trainshed.tuning.measuring import final
@@ -37,6 +42,7 @@ CANCELLED_WITH_STUDY: Final = "The study was cancelled while the trial ran."
 SUCCEEDED_AFTER_STOP: Final = "The study has stopped its trials, but one of them still succeeded"
 
 _OPEN: Final = frozenset({TrialState.ACTIVE, TrialState.STOPPING})
+_UNDER_WAY: Final = _OPEN | {TrialState.PAUSED}
 
 
 @dataclass(slots=True)
@@ -44,6 +50,8 @@ class _Study:
     spec: StudySpec
     trials: dict[int, TrialRecord]
     is_cancelled: bool
+    snapshots: dict[int, TrialSnapshot] = field(default_factory=dict)
+    """The trials before this step, with their jobs."""
     events: list[StudyEvent] = field(default_factory=list)
 
     def put(self, trial: TrialRecord, event: StudyEvent) -> None:
@@ -53,13 +61,24 @@ class _Study:
     def in_states(self, *states: TrialState) -> list[TrialRecord]:
         return [trial for trial in self.trials.values() if trial.state in states]
 
+    @property
+    def places(self) -> int:
+        """Return how many trials use places, with the paused ones whose jobs still run."""
+        paused = self.in_states(TrialState.PAUSED)
+        return len(self.in_states(*_OPEN)) + sum(map(self.runs, paused))
+
+    def runs(self, trial: TrialRecord) -> bool:
+        """Whether the job of a paused trial has an attempt, which ends."""
+        return self.snapshots[trial.number].job_state is not JobState.QUEUED
+
 
 def advance(
     study: StudySpec, state: JobState, snapshots: Sequence[TrialSnapshot], context: StudyContext
 ) -> Advance:
     """Return the next step of an active study: its new state, trials and events."""
     before = {snapshot.trial.number: snapshot.trial for snapshot in snapshots}
-    draft = _Study(study, dict(before), state is JobState.CANCELLING)
+    by_number = {snapshot.trial.number: snapshot for snapshot in snapshots}
+    draft = _Study(study, dict(before), state is JobState.CANCELLING, by_number)
     for snapshot in snapshots:
         _follow_job(draft, snapshot, context.now)
     if state is JobState.CANCELLING:
@@ -68,9 +87,11 @@ def advance(
     ending = _ending(draft, context, exhausted=False) or _already_ended(draft)
     if context.has_news and (ending is None or not (ending.asap or ending.failed)):
         _stop_early(draft)  # the last trials of a study too
+    if ending is None or ending.resumes:
+        _resume(draft, has_news=context.has_news)
     if ending is None:
         new, exhausted = _new_trials(draft, context)
-        if new or not exhausted or draft.in_states(*_OPEN):
+        if new or not exhausted or draft.places:
             return _result(draft, before, new, _running_state(draft, state), None)
         ending = _ending(draft, context, exhausted=True)
     return _finish(draft, before, ending, _running_state(draft, state))
@@ -82,6 +103,8 @@ def _finish(
     assert ending is not None, "a study that has no new trial must have an ending"  # noqa: S101
     if ending.asap or ending.failed:
         _stop_all(draft)
+    elif not draft.places:  # no trial runs that could make a paused one the best of its rung
+        _end_paused(draft)
     final_state = JobState.FAILED if ending.failed else JobState.SUCCEEDED
     state = _state_when(draft, final_state, state)
     if state is final_state:
@@ -114,7 +137,7 @@ def _running_state(draft: _Study, state: JobState) -> JobState:
 
 def _state_when(draft: _Study, final_state: JobState, state: JobState) -> JobState:
     """Return the final state if all trials have ended, else the present state."""
-    return state if draft.in_states(*_OPEN) else final_state
+    return state if draft.in_states(*_UNDER_WAY) else final_state
 
 
 def _result(
@@ -172,27 +195,73 @@ def _final_of(draft: _Study, trial: TrialRecord, snapshot: TrialSnapshot) -> Mea
 def _stop_all(draft: _Study) -> None:
     for trial in draft.in_states(TrialState.ACTIVE):
         draft.trials[trial.number] = replace(trial, state=TrialState.STOPPING)
+    _end_paused(draft)
+
+
+def _end_paused(draft: _Study) -> None:
+    """End the paused trials as stopped ones, with the results that they have."""
+    for trial in draft.in_states(TrialState.PAUSED):
+        stopping = replace(trial, state=TrialState.STOPPING, stopped_early=True)
+        message = f"Trial {trial.number}, paused at step {trial.paused_at}, ends with its study."
+        draft.put(stopping, StudyEvent(TRIAL_STOPPED_EARLY, message, {"trial": trial.number}))
 
 
 def _stop_early(draft: _Study) -> None:
     trials = tuple(draft.trials.values())
     for number, stop in to_stop(draft.spec, trials).items():
-        stopping = replace(draft.trials[number], state=TrialState.STOPPING, stopped_early=True)
-        message = f"Trial {number} is stopped early. {stop.reason.rstrip('.')}."
-        data = {"trial": number, **asdict(stop)}
-        draft.put(stopping, StudyEvent(TRIAL_STOPPED_EARLY, message, data))
+        trial, event = _pause_or_stop(draft, draft.trials[number], stop)
+        draft.put(trial, event)
     for number, prediction in predicted(draft.spec, trials).items():
         if draft.trials[number].state is TrialState.SUCCEEDED:
             draft.trials[number] = replace(draft.trials[number], final=prediction)
 
 
+def _pause_or_stop(
+    draft: _Study, trial: TrialRecord, stop: EarlyStop
+) -> tuple[TrialRecord, StudyEvent]:
+    why, data = f"{stop.reason.rstrip('.')}.", {"trial": trial.number, **asdict(stop)}
+    if pauses(draft.spec) and draft.snapshots[trial.number].can_pause:
+        paused = replace(trial, state=TrialState.PAUSED, paused_at=math.ceil(stop.at))
+        message = f"Trial {trial.number} is paused. {why}"
+        return paused, StudyEvent(TRIAL_PAUSED, message, data)
+    stopping = replace(trial, state=TrialState.STOPPING, stopped_early=True)
+    message = f"Trial {trial.number} is stopped early. {why}"
+    return stopping, StudyEvent(TRIAL_STOPPED_EARLY, message, data)
+
+
+def _resume(draft: _Study, *, has_news: bool) -> None:
+    """Resume paused trials that have become the best of their rungs, as far as places are free.
+
+    Without news no other trial can have become one.
+    """
+    if draft.places and not has_news:
+        return
+    for promotion in promotions(draft.spec, tuple(draft.trials.values())):
+        trial = draft.trials[promotion.number]
+        if draft.runs(trial) or draft.places < draft.spec.trial_count_parallel:
+            message = f"Trial {trial.number} is resumed. {promotion.reason}."
+            event = StudyEvent(TRIAL_RESUMED, message, {"trial": trial.number})
+            draft.put(replace(trial, state=TrialState.ACTIVE), event)
+
+
+def _result_so_far(draft: _Study, trial: TrialRecord) -> TrialRecord:
+    """Return a paused trial as if it had been stopped, so that the search learns from it."""
+    if trial.state is not TrialState.PAUSED:
+        return trial
+    snapshot = draft.snapshots[trial.number]
+    result = final(draft.spec, trial.measurements, snapshot.reports, snapshot.search_note)
+    if isinstance(result, str):
+        return trial
+    return replace(trial, state=TrialState.SUCCEEDED, final=result, stopped_early=True)
+
+
 def _new_trials(draft: _Study, context: StudyContext) -> tuple[tuple[TrialRecord, ...], bool]:
     study, trial_count = draft.spec, len(draft.trials)
-    free = study.trial_count_parallel - len(draft.in_states(*_OPEN))
+    free = study.trial_count_parallel - draft.places
     new_count = min(free, most_trials(study, began=context.began, now=context.now) - trial_count)
     if new_count < 1:
         return (), False
-    trials = tuple(draft.trials.values())
+    trials = tuple(_result_so_far(draft, trial) for trial in draft.trials.values())
     suggested = suggest(
         study,
         trials,

@@ -1,11 +1,16 @@
-"""The rule of successive halving: stops a trial at a rung that few of its rivals pass.
+"""The rule of successive halving: stops or pauses a trial at a rung that few of its rivals pass.
 
 A rung is a step.  Of the trials that have come to a rung, the best ``1 / reduction`` continue, so
 that few trials get many steps (ASHA: Li et al., "A System for Massively Parallel Hyperparameter
-Tuning", 2020; the variant that stops trials and resumes none).  A trial is judged at the last rung
-that it has passed, by its best value up to there, and again whenever another trial arrives: a trial
-that came early has few rivals, and is compared with those that come later.  Stopped trials count at
-the rungs that they have passed.  Trials without a result do not count.
+Tuning", 2020).  A trial is judged at the last rung that it has passed, by its best value up to
+there, and again whenever another trial arrives: a trial that came early has few rivals, and is
+compared with those that come later.  Stopped and paused trials count at the rungs that they have
+passed.  Trials without a result do not count.
+
+A trial with a checkpoint is paused, and not stopped, if the study allows it: worse trials that
+arrive later may make it one of the best of its rung, and the study then resumes it.  A resumed
+trial is not judged again up to the step at which it was paused, so that it is not paused again
+before it has trained (decision 0121).
 
 The last step of the longest trial that ended by itself, divided by the reduction factor again and
 again, gives the rungs.  There are as many as ``trial_count_max`` has powers of that factor, and
@@ -20,7 +25,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from trainshed.model.study import AshaRule, Metric, StudySpec
 from trainshed.model.trials import EarlyStop, TrialRecord, TrialState
@@ -45,6 +50,16 @@ class Rung:
     """By trial its best value up to the rung; more is better."""
     bar: float | None
     """The least of the values that continue; None while the rung stops no trial."""
+
+
+class Promotion(NamedTuple):
+    """A paused trial that is among the best of its rung now."""
+
+    number: int
+    order: tuple[float, float, int]
+    """Sorts promotions: first the one with the most steps."""
+    reason: str
+    """The sentence that says why it is resumed, without its full stop."""
 
 
 def rungs_of(
@@ -76,12 +91,82 @@ def stopped_by_asha(
 ) -> Mapping[int, EarlyStop]:
     """Return each ACTIVE trial that the rule stops, and why."""
     rungs = _rungs(study, metric, rule, trials)
-    active = (trial for trial in trials if trial.state is TrialState.ACTIVE)
+    active = {trial.number: trial for trial in trials if trial.state is TrialState.ACTIVE}
     stops = {
         curve.number: _stop_reason(curve, rungs, metric, rule)
-        for curve in curves(metric, active, by_time=rule.by_time)
+        for curve in curves(metric, active.values(), by_time=rule.by_time)
+        if not _was_paused_here(active[curve.number], curve, rungs)
     }
     return {number: stop for number, stop in stops.items() if stop}
+
+
+def _was_paused_here(trial: TrialRecord, curve: TrialCurve, rungs: Sequence[Rung]) -> bool:
+    """Whether a trial was resumed and has not passed a rung since."""
+    index = rung_index(rungs, curve.end)
+    return trial.paused_at is not None and index is not None and rungs[index].at <= trial.paused_at
+
+
+def pauses(study: StudySpec) -> bool:
+    """Whether the rule of a study pauses the trials that have a checkpoint."""
+    rule = study.stopping
+    is_halving = isinstance(rule, AshaRule) and rule.pauses and not rule.by_time
+    return is_halving and len(objectives(study)) == 1
+
+
+def promotions(study: StudySpec, trials: Sequence[TrialRecord]) -> tuple[Promotion, ...]:
+    """Return the PAUSED trials to resume, those with the most steps first, then the best ones.
+
+    A trial that was paused before the first rung of today is judged at its last step.  Here the
+    rungs of a study in which no trial has ended count however many trials are paused.
+    """
+    rule = study.stopping
+    paused = {trial.number for trial in trials if trial.state is TrialState.PAUSED}
+    if not paused or not isinstance(rule, AshaRule) or not pauses(study):
+        return ()
+    metric = objectives(study)[0]
+    all_curves = curves(metric, _counted(trials), by_time=False)
+    steps = _steps(rule, study.trial_count_max, _longest(trials, all_curves), all_curves)
+    rungs = tuple(_rung(at, all_curves, rule) for at in steps)
+    judged = (
+        _promotion(curve, rungs, all_curves, metric, rule)
+        for curve in all_curves
+        if curve.number in paused
+    )
+    return tuple(sorted((one for one in judged if one), key=lambda one: one.order))
+
+
+def _promotion(
+    curve: TrialCurve,
+    rungs: Sequence[Rung],
+    all_curves: Sequence[TrialCurve],
+    metric: Metric,
+    rule: AshaRule,
+) -> Promotion | None:
+    """Return the promotion of a paused trial; None while it is not among the best of its rung."""
+    index = rung_index(rungs, curve.end)
+    rung = _rung(curve.end, all_curves, rule) if index is None else rungs[index]
+    own = rung.values[curve.number]
+    if rung.bar is not None and own < rung.bar:
+        return None
+    rank = 1 + sum(other > own for other in rung.values.values())
+    passing = _passing(len(rung.values), rule)
+    among = f"the best {passing} continue" if passing > 1 else "the best one continues"
+    at = f"at step {rung.at:.6g}" + ("" if index is None else f", rung {index + 1} of {len(rungs)}")
+    return Promotion(
+        number=curve.number,
+        order=(-rung.at, -own, curve.number),
+        reason=f"Its best {metric.metric_id} {at}, is {upward(metric.goal, own):.6g}, "
+        f"now rank {rank} of {_count_trials(len(rung.values))}; {among}",
+    )
+
+
+def _count_trials(count: int) -> str:
+    return "1 trial" if count == 1 else f"{count} trials"
+
+
+def _counted(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Return the trials that count at rungs."""
+    return [trial for trial in trials if trial.state is not TrialState.INFEASIBLE]
 
 
 def _rungs(
@@ -91,23 +176,28 @@ def _rungs(
     trials: Sequence[TrialRecord],
     all_curves: Sequence[TrialCurve] | None = None,
 ) -> tuple[Rung, ...]:
-    counted = [trial for trial in trials if trial.state is not TrialState.INFEASIBLE]
+    counted = _counted(trials)
     if all_curves is None:
         all_curves = curves(metric, counted, by_time=rule.by_time)
     else:
         numbers = {trial.number for trial in counted}
         all_curves = [curve for curve in all_curves if curve.number in numbers]
-    done = {trial.number for trial in counted if ended_by_itself(trial)}
-    longest = max((curve.end for curve in all_curves if curve.number in done), default=None)
+    longest = _longest(counted, all_curves)
     if longest is None and rule.first_rung is None and _is_too_early(study, counted):
         return ()
     steps = _steps(rule, study.trial_count_max, longest, all_curves)
     return tuple(_rung(at, all_curves, rule) for at in steps)
 
 
+def _longest(trials: Sequence[TrialRecord], all_curves: Sequence[TrialCurve]) -> float | None:
+    """Return the last step of the longest trial that ended by itself; None without one."""
+    done = {trial.number for trial in trials if ended_by_itself(trial)}
+    return max((curve.end for curve in all_curves if curve.number in done), default=None)
+
+
 def _is_too_early(study: StudySpec, trials: Sequence[TrialRecord]) -> bool:
     """Whether the share of trials that may be stopped before any has ended is used up."""
-    stopped = sum(trial.stopped_early for trial in trials)
+    stopped = sum(trial.stopped_early or trial.state is TrialState.PAUSED for trial in trials)
     return stopped >= study.trial_count_max * EARLY_SHARE
 
 

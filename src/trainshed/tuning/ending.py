@@ -28,6 +28,8 @@ class StudyEnding:
     """Whether running trials are stopped; otherwise the study waits for them."""
     failed: bool = False
     """Whether the study becomes FAILED; otherwise SUCCEEDED, when its last trial has ended."""
+    resumes: bool = False
+    """Whether paused trials are resumed until then: the study has only made all of its trials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +139,7 @@ def _by_rules(snapshot: _Snapshot) -> StudyEnding | None:
         if reason:
             # a full count does not stop the trials that fill it
             asap = snapshot.study.ending.stop_asap and rule is not _full
-            return StudyEnding(reason=reason, asap=asap)
+            return StudyEnding(reason=reason, asap=asap, resumes=rule is _full)
     return None
 
 
@@ -223,7 +225,7 @@ def _by_count(snapshot: _Snapshot, *, exhausted: bool) -> StudyEnding | None:
         reason = (
             f"All points of the search space have been tried, in {count}{_best_clause(snapshot)}"
         )
-    return StudyEnding(reason=reason) if reason else None
+    return StudyEnding(reason=reason, resumes=True) if reason else None
 
 
 def _count_reason(snapshot: _Snapshot, count_max: int) -> str | None:

@@ -36,6 +36,7 @@ from trainshed.tuning.ranking import final_value, is_safe
 _STATES: Final[Mapping[TrialState, OptunaState]] = {
     TrialState.REQUESTED: OptunaState.WAITING,
     TrialState.ACTIVE: OptunaState.RUNNING,
+    TrialState.PAUSED: OptunaState.RUNNING,
     TrialState.STOPPING: OptunaState.RUNNING,
     TrialState.SUCCEEDED: OptunaState.COMPLETE,
     TrialState.INFEASIBLE: OptunaState.FAIL,

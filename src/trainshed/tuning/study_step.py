@@ -26,6 +26,8 @@ class TrialSnapshot:
     reports: tuple[Report, ...] = ()
     search_note: str = ""
     """The files that the engine read for reports, and their contents (``Measured``)."""
+    can_pause: bool = False
+    """Whether the trial has a checkpoint from which its program can go on later."""
 
 
 class StudyEvent(NamedTuple):

@@ -105,7 +105,8 @@ class TrialSummary(Answer):
     start_time: str | None = None
     end_time: str | None = None
     early_stop: EarlyStop | None = None
-    """Why a rule stopped it; absent for trials that an older version of the server stopped."""
+    """Why a rule stopped or paused it; absent for trials that an older version of the server
+    stopped."""
     origin: TrialOrigin | None = None
     """``FIRST_POINT``: the caller wanted this point to be tried before the search.  ``DEFAULTS``:
     the first trial, with the default values.  Absent: the study's algorithm chose it."""
@@ -158,10 +159,16 @@ def completed(trial: TrialRecord, native: Json) -> TrialRecord:
     measurements = trial.measurements or (() if trial.final else _read_measurements(native))
     return replace(
         trial,
+        state=TrialState.PAUSED if _is_paused(trial, native) else trial.state,
         measurements=measurements,
         stopped_early=trial.stopped_early or bool(native.get("stoppedEarly")),
         infeasible_reason=trial.infeasible_reason or native.get("infeasibleReason"),
     )
+
+
+def _is_paused(trial: TrialRecord, native: Json) -> bool:
+    """Whether a trial is paused; the documents of the dialects have no such state."""
+    return not trial.state.is_final and native.get("state") == TrialState.PAUSED.value
 
 
 def latest(trial: TrialRecord) -> Measurement | None:

@@ -50,7 +50,8 @@ class StudyView:
     origins: Mapping[int, str] = field(default_factory=dict)
     """By trial why it has its values, such as ``enqueued (point 2)``; absent: by the search."""
     stop_rungs: Mapping[int, int] = field(default_factory=dict)
-    """By trial the number of the rung, from 1, at which successive halving stopped it."""
+    """By trial the number of the rung, from 1, at which successive halving stopped or paused
+    it."""
     rungs: tuple[float, ...] = ()
     """The steps of the rungs of successive halving."""
     known_result_count: int = 0
@@ -179,7 +180,12 @@ def rank_trials(view: StudyView) -> list[TrialRecord]:
 
 def describe_counts(view: StudyView) -> str:
     """Count the trials by state, as in "4 of 24: 3 succeeded, 1 of these stopped early, ..."."""
-    unfinished = [trial for trial in view.trials if not trial.state.is_final]
+    paused = view.count(TrialState.PAUSED)
+    unfinished = [
+        trial
+        for trial in view.trials
+        if not (trial.state.is_final or trial.state is TrialState.PAUSED)
+    ]
     running = sum(trial.start_time is not None for trial in unfinished)
     stopped = sum(
         trial.stopped_early for trial in view.trials if trial.state is TrialState.SUCCEEDED
@@ -190,6 +196,7 @@ def describe_counts(view: StudyView) -> str:
         (view.count(TrialState.INFEASIBLE), "infeasible"),
         (running, "running"),
         (len(unfinished) - running, "waiting"),
+        (paused, "paused"),
     )
     by_state = ", ".join(f"{count} {word}" for count, word in parts if count)
     total = f"{len(view.trials)} of {view.study.trial_count_max}"
@@ -217,11 +224,13 @@ def describe_remarks(view: StudyView, trial: TrialRecord) -> list[str]:
 
 
 def describe_early_stop(view: StudyView, trial: TrialRecord) -> str:
-    """Describe an early stop, as in ``stopped early at rung 2``; empty without one."""
-    if not trial.stopped_early:
+    """Describe an early stop or a pause, as in ``stopped early at rung 2``; empty without one."""
+    is_paused = trial.state is TrialState.PAUSED
+    if not (trial.stopped_early or is_paused):
         return ""
     rung = view.stop_rungs.get(trial.number)
-    return f"stopped early at rung {rung}" if rung else "stopped early"
+    word = "paused" if is_paused else "stopped early"
+    return f"{word} at rung {rung}" if rung else word
 
 
 def format_parameters(trial: TrialRecord) -> str:

@@ -32,8 +32,9 @@ UNKNOWN = "unknown"
 class Notice:
     """The reason why this replica will be stopped, and the time at which it will be killed.
 
-    ``reason`` is one word (``maintenance``, ``cancel``, ``timeout``, ``hang``; ``signal`` for a
-    SIGTERM without a notice file).  ``until`` is in seconds since 1970, None if unknown.
+    ``reason`` is one word (``maintenance``, ``cancel``, ``timeout``, ``hang``, ``pause``;
+    ``signal`` for a SIGTERM without a notice file).  ``until`` is in seconds since 1970, None if
+    unknown.
     """
 
     reason: str = SIGNAL

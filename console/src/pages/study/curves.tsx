@@ -70,7 +70,7 @@ function Pointed({ trial }: { trial: TrialSummary | undefined }) {
   return (
     <p role="status">
       Trial {trial.number}: {trial.state}
-      {stop && <> – stopped early at {stop.byTime ? "second" : "step"} {formatNumber(stop.at)}. {stop.reason}.</>}
+      {stop && <> – {trial.state === "PAUSED" ? "paused" : "stopped early"} at {stop.byTime ? "second" : "step"} {formatNumber(stop.at)}. {stop.reason}.</>}
       {!stop && describeWhy(trial) && <> – {describeWhy(trial)}</>}
     </p>
   );

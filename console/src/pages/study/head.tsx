@@ -24,6 +24,7 @@ export function Head({ study, trials, name }: { study: StudyDescription; trials:
     `${formatCount(counts.made)} of ${formatCount(study.trialCountMax)} trials`,
     counts.running ? `${counts.running} running` : "",
     counts.waiting ? `${counts.waiting} waiting` : "",
+    counts.paused ? `${formatCount(counts.paused)} paused at rungs` : "",
     counts.succeeded ? `${formatCount(counts.succeeded)} succeeded` : "",
     counts.infeasible ? `${formatCount(counts.infeasible)} infeasible` : "",
     counts.stoppedEarly ? `${formatCount(counts.stoppedEarly)} of these stopped early` : "",

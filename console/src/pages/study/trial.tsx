@@ -45,12 +45,13 @@ export function TrialDetail({ name, trial, lead, goodput }: TrialDetailProps) {
       {trial.origin === "DEFAULTS" && <p>The first trial: it has the default values.</p>}
       {stop && (
         <table class="plain-table">
-          <caption>Stopped early</caption>
+          <caption>{trial.state === "PAUSED" ? "Paused" : "Stopped early"}</caption>
           <thead><tr><th>rule</th>{stop.rung && <th>rung</th>}<th>at {stop.byTime ? "second" : "step"}</th><th>value</th><th>bar</th></tr></thead>
           <tbody><tr><td>{describeRule(stop.rule)}</td>{stop.rung && <td class="num">{stop.rung}</td>}<td class="num">{formatNumber(stop.at)}</td><td class="num">{formatNumber(stop.value, 6)}</td><td class="num">{formatNumber(stop.bar, 6)}</td></tr></tbody>
         </table>
       )}
       {stop && <p>{sentence(stop.reason)}</p>}
+      {trial.state === "PAUSED" && <p>The study resumes it from its checkpoint if later trials make it one of the best of its rung.</p>}
       {trial.stoppedEarly && !stop && <p>A rule stopped it early; an older version of the server did not record why.</p>}
       {words && <p><code>{showHidden(words)}</code> <CopyButton text={words} what="arguments" label="copy arguments" /></p>}
     </section>

@@ -17,6 +17,7 @@ from trainshed.tuning.fronts import LISTED_MAX, describe_front
 _COUNTS: Final = (
     ("running", "running"),
     ("waiting", "waiting"),
+    ("paused", "paused"),
     ("succeeded", "succeeded"),
     ("infeasible", "infeasible"),
     ("stoppedEarly", "of these stopped early"),
@@ -141,7 +142,7 @@ def _describe_breaks(trials: Mapping[int, Json]) -> Iterator[str]:
 
 def _describe_counts(study: Json) -> str:
     counts = study["counts"]
-    parts = [f"{count} {word}" for field, word in _COUNTS if (count := counts[field])]
+    parts = [f"{count} {word}" for field, word in _COUNTS if (count := counts.get(field))]
     return ", ".join([f"{counts['made']} of {study['trialCountMax']} trials were made", *parts])
 
 

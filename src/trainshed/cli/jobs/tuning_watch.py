@@ -176,6 +176,7 @@ _TEXT_PART: Final = 4
 _COLOURS: Final = {
     TrialState.INFEASIBLE: "\x1b[31m",
     TrialState.STOPPING: "\x1b[33m",
+    TrialState.PAUSED: "\x1b[33m",
     TrialState.ACTIVE: "\x1b[36m",
 }
 _BEST_COLOUR: Final = "\x1b[1;32m"
@@ -355,6 +356,8 @@ def _list_changes(previous: StudyView | None, current: StudyView) -> Iterator[st
 
 def _describe_outcome(view: StudyView, trial: TrialRecord) -> str:
     if not trial.state.is_final:
+        if paused := describe_early_stop(view, trial):
+            return f", {paused}: {describe_measurement(trial)}"
         origin = view.origins.get(trial.number, "")
         origin = f", {origin}" if origin else ""
         return f"{origin}: {format_parameters(trial)}" if trial.values else origin

@@ -98,8 +98,11 @@ class JobOrders:
             return refusal
 
     def resume(self, project: ProjectId, job_id: str, *, by: str) -> None:
-        """Resume a held job, or all held trials of a tuning job."""
+        """Resume a held job, or all held trials of a tuning job, except those that it paused."""
         record = find_job(self.store, project, job_id).record
+        if record.is_paused:
+            why = record.job.explanation.message if record.job.explanation else ""
+            raise Refusal(Code.FAILED_PRECONDITION, f"{record.name} cannot be resumed: {why}")
         resumed = [self.jobs.resume(held, by=by) for held in self._list_held(record)]
         if not any(resumed):
             state = record.job.status.state.value
@@ -115,7 +118,8 @@ class JobOrders:
         if not record.job.spec.is_study:
             return [record] if record.is_held else []
         trials = [trial.job_uid for trial in self.store.trial_results(record.uid)]
-        return [trial for trial in self.store.jobs_by_uid(trials).values() if trial.is_held]
+        records = self.store.jobs_by_uid(trials).values()
+        return [trial for trial in records if trial.is_held and not trial.is_paused]
 
     def delete(self, project: ProjectId, job_id: str) -> None:
         """Hide a job that has ended from all lists; its log and events stay until retention."""

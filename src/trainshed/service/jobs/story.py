@@ -203,6 +203,7 @@ _WORDS: Final = {
     TrialState.SUCCEEDED: "succeeded",
     TrialState.INFEASIBLE: "infeasible",
     TrialState.STOPPING: "being stopped",
+    TrialState.PAUSED: "paused",
 }
 
 
@@ -271,7 +272,11 @@ def _describe_leader(
 
 
 def _first_waiting(store: Store, results: Sequence[TrialResult]) -> Iterator[str]:
-    queued = (result for result in results if result.job_state.waits)
+    queued = (
+        result
+        for result in results
+        if result.job_state.waits and result.trial.state is not TrialState.PAUSED
+    )
     first = next(queued, None)
     job = store.job_by_uid(first.job_uid) if first else None
     if first is None or job is None or job.job.explanation is None:
@@ -317,7 +322,7 @@ def _summarize(study: StudySpec, results: Sequence[TrialResult]) -> StudySoFar:
     times = [
         (result.job_state.is_final, ((result.job_end_time or now) - result.job_start_time))
         for result in results
-        if result.job_start_time
+        if result.job_start_time and result.trial.state is not TrialState.PAUSED
     ]
     running = tuple(max(0.0, took.total_seconds()) for is_over, took in times if not is_over)
     return StudySoFar(

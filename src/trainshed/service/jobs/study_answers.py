@@ -46,6 +46,8 @@ class TrialCounts(Answer):
     running: int
     waiting: int
     """Trials whose job waits or is being started."""
+    paused: int
+    """Trials that wait at a rung: the study resumes those that become the best of it."""
     succeeded: int
     infeasible: int
     stopped_early: int
@@ -67,7 +69,7 @@ class FrontGrowth(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyRung(Answer):
-    """A step at which all but the best trials are stopped.
+    """A step at which all but the best trials are stopped, or paused.
 
     A trial has passed every rung up to the step of its latest measurement, and is judged at the
     last of them.
@@ -76,7 +78,7 @@ class StudyRung(Answer):
     at: float
     """The step of the rung, or its second since a trial began."""
     trials: int
-    """The number of trials that have come to the rung, stopped ones included."""
+    """The number of trials that have come to the rung, stopped and paused ones included."""
     bar: float | None = None
     """The value that a trial at the rung needs to continue; absent while none is stopped there."""
 

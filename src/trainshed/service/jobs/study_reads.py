@@ -10,6 +10,7 @@ from trainshed.model.status import JobState
 from trainshed.model.study import AshaRule, Metric, ParameterSpec, StudySpec, parameters_of
 from trainshed.model.study_priors import describe_prior
 from trainshed.model.trials import (
+    TRIAL_PAUSED,
     TRIAL_STOPPED_EARLY,
     EarlyStop,
     TrialOrigin,
@@ -193,11 +194,15 @@ class StudyReader:
     def _early_stops(
         self, record: JobRecord, stored: Sequence[StoredTrial]
     ) -> Mapping[int, EarlyStop]:
-        """Return the evidence against the trials that a rule stopped, by number."""
-        if not any(one.trial.stopped_early for one in stored):
+        """Return the evidence against the trials that a rule stopped or paused, by number."""
+        wanted = {one.trial.number for one in stored if _is_stopped(one.trial)}
+        if not wanted:
             return {}
-        events = self.stories.store.events_of_kind(record.uid, TRIAL_STOPPED_EARLY, limit=STOPS_MAX)
-        return dict(_read_stops(event.data for event in events))
+        stops: dict[int, EarlyStop] = {}
+        for kind in (TRIAL_PAUSED, TRIAL_STOPPED_EARLY):
+            events = self.stories.store.events_of_kind(record.uid, kind, limit=STOPS_MAX)
+            stops |= _read_stops(event.data for event in reversed(events))
+        return {number: stop for number, stop in stops.items() if number in wanted}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,18 +297,24 @@ def _describe_parameters(
 
 def _count(study: StudySpec, results: Sequence[TrialResult]) -> TrialCounts:
     states = Counter(result.trial.state for result in results)
-    unfinished = [result for result in results if not result.trial.state.is_final]
+    going_on = (TrialState.REQUESTED, TrialState.ACTIVE, TrialState.STOPPING)
+    unfinished = [result for result in results if result.trial.state in going_on]
     safe_count = count_safe(study, [result.trial for result in results])
     running = sum(result.job_state is JobState.RUNNING for result in unfinished)
     return TrialCounts(
         made=len(results),
         running=running,
         waiting=len(unfinished) - running,
+        paused=states[TrialState.PAUSED],
         succeeded=states[TrialState.SUCCEEDED],
         infeasible=states[TrialState.INFEASIBLE],
         stopped_early=sum(result.trial.stopped_early for result in results),
         safe=safe_count.safe if safe_count else None,
     )
+
+
+def _is_stopped(trial: TrialRecord) -> bool:
+    return trial.stopped_early or trial.state is TrialState.PAUSED
 
 
 def _read_stops(contents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, EarlyStop]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from trainshed.model.explanation import Reason
 from trainshed.model.filters import AllOf, Filter
 from trainshed.model.job import JobSpec
 from trainshed.model.resource_names import (
@@ -96,8 +97,14 @@ class JobRecord:
 
     @property
     def is_held(self) -> bool:
-        """Whether the job waits until a user resumes it."""
+        """Whether the job waits until a user, or its study, resumes it."""
         return self.refusals < 0
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the job is held because its study has paused the trial."""
+        why = self.job.explanation
+        return self.is_held and why is not None and why.reason is Reason.PAUSED
 
     @property
     def active(self) -> "Active":

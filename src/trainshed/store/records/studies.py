@@ -35,6 +35,8 @@ class StoredTrial:
     """The id of the trial's job, for ``StoredJobs.job``."""
     job_state: JobState
     job_attempt: int
+    job_is_held: bool = False
+    """Whether the job waits until a user, or the study, resumes it."""
     job_error: JobError | None = None
     job_start_time: datetime | None = None
     job_end_time: datetime | None = None

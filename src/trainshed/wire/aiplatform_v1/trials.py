@@ -23,6 +23,8 @@ SEARCH: Final = frozenset({"metrics", "parameters"})
 
 #: The known states by name; newer servers may have others.
 STATES: Final = {state.value: state for state in TrialState}
+#: The states that the API lacks, and those that clients see (docs/sources/vertex.md 8).
+_SHOWN: Final = {TrialState.PAUSED: TrialState.ACTIVE}
 
 
 def trial_json(view: TrialView) -> dict[str, Any]:
@@ -32,7 +34,7 @@ def trial_json(view: TrialView) -> dict[str, Any]:
     is_bad = trial.state is TrialState.INFEASIBLE
     document = {
         "id": str(trial.number),
-        "state": trial.state.value,
+        "state": _SHOWN.get(trial.state, trial.state).value,
         "parameters": [{"parameterId": name, "value": value} for name, value in trial.values],
         "measurements": [measurement_json(measurement) for measurement in trial.measurements],
         "finalMeasurement": measurement_json(trial.final) if is_good and trial.final else None,

@@ -23,6 +23,7 @@ Json = Mapping[str, Any]
 #: The state of a trial whose job has ended and which the study has not evaluated yet.
 UNSETTLED: Final[Mapping[TrialState, str]] = {
     TrialState.ACTIVE: STATE[JobState.RUNNING],
+    TrialState.PAUSED: STATE[JobState.RUNNING],
     TrialState.STOPPING: STATE[JobState.CANCELLING],
 }
 
