@@ -58,14 +58,16 @@ def test_a_study_goes_on():
 
 def test_a_study_ends_with_its_trials_made_and_they_are_awaited():
     assert ending(study(most=2), [done(1, 0.5), active(2)]) == StudyEnding(
-        reason="The study has made all of its 2 trials; the best is trial 1 with acc 0.5"
+        reason="The study has made all of its 2 trials; the best is trial 1 with acc 0.5",
+        resumes=True,
     )
 
 
 def test_a_space_that_is_used_up_ends_the_study():
     assert ending(study(), [done(1, 0.5)], exhausted=True) == StudyEnding(
         reason="All points of the search space have been tried, in 1 trial; "
-        "the best is trial 1 with acc 0.5"
+        "the best is trial 1 with acc 0.5",
+        resumes=True,
     )
 
 
@@ -151,7 +153,8 @@ def test_stopping_asap_is_for_rules_and_not_for_trials_that_fill_a_count():
     assert ending(spec, [done(1, 0.5), active(2)], after_s=3600.0).asap
     full = ending(spec, [done(1, 0.5), active(2)])
     assert full == StudyEnding(
-        reason="The study has made all of its 2 trials; the best is trial 1 with acc 0.5"
+        reason="The study has made all of its 2 trials; the best is trial 1 with acc 0.5",
+        resumes=True,
     )
 
 
