@@ -83,7 +83,7 @@ class JobsOfTrials:
         reason = str(own[0].get("reason", "")) if own else ""
         why = f": {reason[:1].lower()}{reason[1:].rstrip('.')}" if reason else ""
         at = f"Trial {trial.number} is paused at step {trial.paused_at}{why}"
-        return f"{at}; its study resumes it when it is one of these"
+        return f"{at}; its study resumes it when it is among the best of its rung"
 
     def _resume_all(
         self, records: Mapping[int, JobRecord], trials: Mapping[int, TrialRecord]
