@@ -24,6 +24,7 @@ REWRITTEN: Final = re.compile(r"/(test_\w+|conftest)\.py$")
 REGISTERED: Final = (
     "src/trainshed/testing/*.py",
     "tests/forked.py",
+    "tests/interrupted.py",
     "tests/leftovers.py",
 )
 #: Bytecode that is valid while the source has the hash that follows (PEP 552).

@@ -2,13 +2,16 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import IO, Final
 
 ROOT: Final = Path(__file__).parent.parent
@@ -39,7 +42,6 @@ CORE: Final = (
     "tests/service/test_reduction_forecast.py",
     "tests/workbench/test_documents.py",
     "tests/workbench/test_report_fronts.py",
-    "tests/workbench/test_study_report.py",
     "tests/workbench/test_study_view.py",
     "tests/controller/test_studies.py",
     "tests/controller/test_studies_trouble.py",
@@ -57,6 +59,10 @@ CHECKS: Final = {
     "reduction": (*PYTEST, *REDUCTION),
 }
 
+_pids: Final[list[int]] = []
+"""Of the parts that run."""
+_is_ending: Final = threading.Event()
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -72,6 +78,7 @@ class Part:
 def main() -> int:
     """Run all parts, whatever becomes of the others; 0 if all are well."""
     started = time.monotonic()
+    signal.signal(signal.SIGTERM, _end)
     BUILD.mkdir(exist_ok=True)
     env = _environ(full="--full" in sys.argv)
     compiled = _quietly("bytecode", (sys.executable, "scripts/bytecode.py"), env)
@@ -112,12 +119,23 @@ def _quietly(name: str, argv: tuple[str | Path, ...], env: dict[str, str]) -> Pa
 def _run(
     name: str, argv: tuple[str | Path, ...], env: dict[str, str], output: IO[bytes] | None
 ) -> Part:
+    if _is_ending.is_set():
+        return Part(name, 0.0, 0.0, code=1)
     started = time.monotonic()
     process = subprocess.Popen(argv, cwd=ROOT, env=env, stdout=output, stderr=output)
+    _pids.append(process.pid)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
+    _pids.remove(process.pid)
     seconds = time.monotonic() - started
     return Part(name, seconds, used.ru_utime + used.ru_stime, process.returncode)
+
+
+def _end(signum: int, _frame: FrameType | None) -> None:
+    """Pass the signal on, so that fixtures stop what they have started; begin no other part."""
+    _is_ending.set()
+    for pid in _pids.copy():
+        os.kill(pid, signum)
 
 
 def _coverage(env: dict[str, str]) -> Part:

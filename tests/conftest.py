@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["leftovers", "forked"]
+pytest_plugins = ["leftovers", "forked", "interrupted"]
 
 # Contracts of engines and stores are tests, though their modules are not named like tests.
 pytest.register_assert_rewrite("trainshed.testing")
