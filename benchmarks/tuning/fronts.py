@@ -17,6 +17,7 @@ from trainshed.model.study import Metric, Scale
 
 TWO: Final = (goal("first"), goal("second"))
 THREE: Final = (*TWO, goal("third"))
+FOUR: Final = (*THREE, goal("fourth"))
 
 
 def _branin_currin(_seed: int) -> MetricsProblem:
@@ -33,8 +34,10 @@ def _branin_currin(_seed: int) -> MetricsProblem:
     return MetricsProblem(study=study, measure=measure, best=59.36011, reference=(18.0, 6.0))
 
 
-def _zdt(seed: int, wave: float) -> MetricsProblem:
-    """Zitzler, Deb and Thiele's ZDT1 in six dimensions; with a wave ZDT3, whose front has gaps."""
+def _zdt(
+    seed: int, wave: float, dimensions: int = 6, reference: tuple[float, float] = (1.1, 1.1)
+) -> MetricsProblem:
+    """Zitzler, Deb and Thiele's ZDT1; with a wave ZDT3, whose front has gaps."""
 
     def measure(chosen: Chosen) -> Mapping[str, float]:
         first, *rest = (float(value) for value in chosen.values())
@@ -44,9 +47,9 @@ def _zdt(seed: int, wave: float) -> MetricsProblem:
         return {"first": first, "second": second}
 
     del seed
-    study = study_with(TWO, *(double(f"x{i}", 0, 1) for i in range(6)))
-    best = None if wave else 0.1 + 2 / 3 + 0.11
-    return MetricsProblem(study=study, measure=measure, best=best, reference=(1.1, 1.1))
+    study = study_with(TWO, *(double(f"x{i}", 0, 1) for i in range(dimensions)))
+    best = None if wave else math.prod(reference) - 1 / 3
+    return MetricsProblem(study=study, measure=measure, best=best, reference=reference)
 
 
 def _dtlz2(_seed: int, metrics: tuple[Metric, ...]) -> MetricsProblem:
@@ -63,7 +66,8 @@ def _dtlz2(_seed: int, metrics: tuple[Metric, ...]) -> MetricsProblem:
             values.append(radius * cosines * (math.sin(angles[count - 1 - at]) if at else 1.0))
         return {metric.metric_id: value for metric, value in zip(metrics, values, strict=True)}
 
-    ball = math.pi / 4 if count == len(TWO) else math.pi / 6
+    # the part of a ball of radius 1 without negative coordinates
+    ball = (math.pi / 4) ** (count / 2) / math.gamma(count / 2 + 1)
     return MetricsProblem(
         study=study_with(metrics, *(double(f"x{i}", 0, 1) for i in range(6))),
         measure=measure,
@@ -176,6 +180,22 @@ def _models(seed: int) -> MetricsProblem:
     return MetricsProblem(study=study, measure=measure, reference=(1.2, 1.2))
 
 
+def _quadratics(_seed: int, dimensions: int, metrics: tuple[Metric, ...]) -> MetricsProblem:
+    """Squared distances from as many points, which differ in all coordinates or in one."""
+    count = len(metrics)
+    centers = [np.full(dimensions, 0.3 + 0.4 * at) for at in range(count)]
+    if count > len(TWO):
+        centers = [np.where(np.arange(dimensions) == at, 0.8, 0.2) for at in range(count)]
+
+    def measure(chosen: Chosen) -> Mapping[str, float]:
+        x = np.array([float(value) for value in chosen.values()])
+        squares = [float(np.sum((x - center) ** 2)) for center in centers]
+        return {metric.metric_id: square for metric, square in zip(metrics, squares, strict=True)}
+
+    study = study_with(metrics, *(double(f"x{i:02}", 0, 1) for i in range(dimensions)))
+    return MetricsProblem(study=study, measure=measure, reference=(0.2 * dimensions,) * count)
+
+
 #: The problems with several objectives, by name; each takes the seed.
 FRONTS: Final[Mapping[str, Callable[[int], MetricsProblem]]] = {
     "branin-currin": _branin_currin,
@@ -183,6 +203,10 @@ FRONTS: Final[Mapping[str, Callable[[int], MetricsProblem]]] = {
     "zdt3": partial(_zdt, wave=1.0),
     "dtlz2-2": partial(_dtlz2, metrics=TWO),
     "dtlz2-3": partial(_dtlz2, metrics=THREE),
+    "dtlz2-4": partial(_dtlz2, metrics=FOUR),
+    "quadratics-4": partial(_quadratics, dimensions=4, metrics=FOUR),
+    "quadratics-20": partial(_quadratics, dimensions=20, metrics=TWO),
+    "zdt1-20": partial(_zdt, wave=0.0, dimensions=20, reference=(1.1, 6.0)),
     "vehicle": _vehicle,
     "bnh": _bnh,
     "c2-dtlz2": _c2_dtlz2,

@@ -185,6 +185,21 @@ def _models(seed: int) -> MetricsProblem:
     return MetricsProblem(study=study, measure=measure)
 
 
+def _quadratic(_seed: int) -> MetricsProblem:
+    """A squared distance in 20 dimensions, and a limit of the distance from another point."""
+    names = [f"x{i:02}" for i in range(20)]
+
+    def measure(chosen: Chosen) -> Mapping[str, float]:
+        x = np.array(_numbers(chosen))
+        away = float(np.sum((x - 0.6) ** 2))
+        return {METRIC: float(np.sum((x - 0.3) ** 2)), "away": away - 0.8}
+
+    study = study_with(limited(limit("away")), *(double(name, 0, 1) for name in names))
+    # the nearest point of the ball around the other one
+    best = (math.sqrt(20 * 0.3**2) - math.sqrt(0.8)) ** 2
+    return MetricsProblem(study=study, measure=measure, best=best)
+
+
 def _numbers(chosen: Chosen) -> list[float]:
     return [float(value) for value in chosen.values()]
 
@@ -201,4 +216,5 @@ LIMITS: Final[Mapping[str, Callable[[int], MetricsProblem]]] = {
     "vessel": _vessel,
     "network-limits": _network,
     "models-limit": _models,
+    "quadratic-limit-20": _quadratic,
 }

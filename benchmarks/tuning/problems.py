@@ -17,8 +17,9 @@ from benchmarks.tuning.spaces import Chosen, Problem, double, study_of
 
 MORE: Final = "more functions"
 DRAWN_CLASS: Final = "drawn functions"
+LARGE: Final = "large metrics"
 #: The classes that run only if they are named.
-ON_REQUEST: Final = (MORE, "more limits", "more objectives", DRAWN_CLASS)
+ON_REQUEST: Final = (MORE, "more limits", "more objectives", LARGE, DRAWN_CLASS)
 
 CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
     "few dimensions": ("branin", "hartmann-6", "levy-4", "rosenbrock-4"),
@@ -44,6 +45,7 @@ CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
         *("zdt3", "dtlz2-2", "dtlz2-3", "vehicle", "bnh", "c2-dtlz2"),
         *("network-front", "models-front"),
     ),
+    LARGE: ("dtlz2-4", "quadratics-4", "quadratics-20", "zdt1-20", "quadratic-limit-20"),
     DRAWN_CLASS: tuple(f"{name}-{dimensions}" for name in DRAWN for dimensions in (4, 20)),
 }
 OTHERS: Final = {

@@ -26,6 +26,11 @@ class OptunaSearch:
         self._study: Any = optuna.create_study(sampler=sampler, directions=directions)
         self._live: dict[int, Any] = {}
 
+    def replace_sampler(self, sampler: Any) -> Any:
+        """Use another sampler from now on; return the one before."""
+        before, self._study.sampler = self._study.sampler, sampler
+        return before
+
     def ask(self) -> tuple[int, Chosen]:
         """Request each active parameter in turn."""
         trial = self._study.ask()
