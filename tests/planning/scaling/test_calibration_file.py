@@ -120,6 +120,8 @@ NUMBERS = [
 ]
 #: Numbers of the size of those that `make test` draws.
 MORE = ("0.0", "1e-9", "1000000000", "7.5")
+#: Accelerators and hosts: one host, and many.
+CLUSTERS = ((8, 1), (256, 32))
 
 
 @pytest.mark.untraced
@@ -133,7 +135,7 @@ def test_any_number_in_a_file_is_refused_or_planned_with(number):
             calibration = read(f"{WHOLE[:start]}{number}{WHOLE[end:]}")
         except ValueError:
             continue
-        for accelerators, hosts in ((1, 1), (8, 1), (32, 4), (256, 32)):
+        for accelerators, hosts in CLUSTERS:
             cluster = Cluster(host=calibration.host, accelerators=accelerators, hosts=hosts)
             prediction = predict(calibration, cluster)
             if isinstance(prediction, Prediction):
