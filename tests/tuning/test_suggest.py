@@ -133,7 +133,6 @@ def test_a_batch_is_what_one_after_the_other_would_be(spec, seed, total, count):
     assert rest.exhausted == whole.exhausted
 
 
-@pytest.mark.untraced
 @METRICS
 @ALGORITHMS
 @pytest.mark.parametrize("at_once", [pytest.param(4, marks=pytest.mark.full), 50])
@@ -160,7 +159,6 @@ def test_a_small_space_is_used_up_and_then_over(metrics, algorithm):
     assert again.exhausted
 
 
-@pytest.mark.untraced
 @METRICS
 @SEARCHES
 def test_conditions_ranges_and_lists_together(metrics, algorithm):
