@@ -32,9 +32,9 @@ def beliefs(points=6):
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 900])
 def test_beliefs_are_those_of_each_process(rows):
-    each, z = beliefs(40), np.random.default_rng(2).random((rows, 3))
-    means, deviations = join(each).at(z)
-    for belief, mean, deviation in zip(each, means, deviations, strict=True):
+    parts, z = beliefs(40), np.random.default_rng(2).random((rows, 3))
+    means, deviations = join(parts).at(z)
+    for belief, mean, deviation in zip(parts, means, deviations, strict=True):
         own_mean, own_deviation = belief.at(z)
         assert mean == pytest.approx(own_mean)
         assert deviation == pytest.approx(own_deviation)
@@ -53,8 +53,8 @@ def test_the_gradient_is_that_of_the_score_by_the_features():
 
 
 def test_at_a_point_with_a_result_the_gradient_is_finite():
-    each = beliefs()
-    score = MetricsScore(posterior=join(each), limits=LimitScore(borders=np.zeros(COUNT)))
-    value, slope = score.slopes(each[0].x[:2])
+    parts = beliefs()
+    score = MetricsScore(posterior=join(parts), limits=LimitScore(borders=np.zeros(COUNT)))
+    value, slope = score.slopes(parts[0].x[:2])
     assert np.isfinite(value).all()
     assert np.isfinite(slope).all()

@@ -69,10 +69,10 @@ def match_start(
         return [wrong_results(_field_of(call), "the job is not a tuning job", "a tuning job")]
     points, violations = _check_points(study, call.points)
     matched = match_results(study, call.results)
-    known = {result.values for result in matched.taken}
+    used_values = {result.values for result in matched.taken}
     if points:
-        known.update(points_of_trials(space_of(study), tried))
-    report = _report(matched, call.sources, points, known)
+        used_values.update(points_of_trials(space_of(study), tried))
+    report = _report(matched, call.sources, points, used_values)
     if matched.ignored and not matched.taken and not call.studies:
         metrics = ", ".join(metric.metric_id for metric in study.metrics)
         message = f"{report.message.rstrip('.')}; {_describe_names(call.results[0])}"
@@ -136,10 +136,10 @@ def _report(
     matched: MatchedResults,
     sources: Sequence[str],
     points: Sequence[Values],
-    known: Collection[Values],
+    used_values: Collection[Values],
 ) -> StudyStartReport:
     reasons = list(_count_reasons(matched.ignored))
-    tried = sum(point in known for point in points)
+    tried = sum(point in used_values for point in points)
     return StudyStartReport(
         results=len(matched.taken),
         ignored=len(matched.ignored),
