@@ -160,7 +160,7 @@ def test_a_study_begins_from_another_and_from_its_first_points(server):
     tried = {json.dumps(t["parameters"]) for t in native(server, older, "/trials")["trials"]}
     assert json.dumps(trials[1]["parameters"]) not in tried
     messages = [event["message"] for event in native(server, name, "/events")["events"]]
-    assert f"3 known results of study {start['studies'][0]} are used." in messages
+    assert f"3 known results of study digits ({start['studies'][0]}) are used." in messages
     assert "Trial 1 begins with lr=0.75, opt=sgd, as enqueued (point 1)." in messages
     described = native(server, name, "/study")
     assert (described["knownResults"], described["firstPoints"]) == (3, 1)
