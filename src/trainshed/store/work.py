@@ -184,7 +184,11 @@ HANDING_OVER = (
 )
 EXPLAIN = (
     update(JOBS)
-    .where(JOBS.c.uid == _EXPLANATIONS.c.uid, JOBS.c.state == _EXPLANATIONS.c.state)
+    .where(
+        JOBS.c.uid == _EXPLANATIONS.c.uid,
+        JOBS.c.state == _EXPLANATIONS.c.state,
+        IS_FREE,  # the scheduler may have read the job before it was held
+    )
     .values(explanation=_EXPLANATIONS.c.explanation)
 )
 _RESUME = (
@@ -341,7 +345,7 @@ class Work:
     ) -> None:
         """Store why jobs in ``state`` wait; None deletes the explanation.
 
-        Versions and etags stay.
+        Versions and etags stay.  A held job keeps the reason why it is held.
         """
         explained_rows = [
             (uid, why and codec.EXPLANATION.encode(why), state.value)
