@@ -45,7 +45,10 @@ class TrialCheckpoints:
     def _has_saved(self, record: JobRecord, stored: StoredTrial) -> bool:
         task = task_name(DIALECT_OF_KIND[record.kind], Role.PRIMARY, 0)
         attempts = range(stored.job_attempt, 0, -1)
-        return any(self._reports_one(AttemptKey(stored.job_uid, n), task) for n in attempts)
+        try:
+            return any(self._reports_one(AttemptKey(stored.job_uid, n), task) for n in attempts)
+        except OSError:  # its engine is away, or this server does not run it
+            return False
 
     def _reports_one(self, key: AttemptKey, task: str) -> bool:
         engine = self._engines.get_by_attempt(key)
