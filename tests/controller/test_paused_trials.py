@@ -19,7 +19,7 @@ from controller.tuning_world import (
 from controller.world import nodes
 from trainshed.controller.worker import Pace
 from trainshed.model.attempt import AttemptKey, Loss
-from trainshed.model.explanation import Reason
+from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import FINAL, JobState
@@ -252,6 +252,30 @@ def test_a_job_that_waits_again_is_paused_at_once(make_world):
     controller.studies_once()
     assert world.job(job).is_paused
     assert world.job(job).attempt == 1
+
+
+def test_a_study_continues_while_the_steps_of_a_trial_cannot_be_read(make_world, monkeypatch):
+    world = make_world()
+    uid = world.tune(halving(), uid=UID, folder=FOLDER)
+
+    def read_steps(_key, _task):
+        raise OSError("its engine is away")
+
+    monkeypatch.setattr(world.engine, "read_steps", read_steps)
+    assert run_to_end(world, world.controller(), uid) == [SUCCEEDED]
+    assert not kinds(world, uid)["STUDY_HELD_UP"]
+    assert kinds(world, uid)[TRIAL_STOPPED_EARLY]
+
+
+def test_the_scheduler_does_not_replace_why_a_job_is_held(make_world):
+    """It may have read the queue before the job was held; the study resumes by this reason."""
+    world = make_world()
+    uid = world.tune(halving(), uid=UID, folder=FOLDER)
+    controller = world.controller()
+    run_until(world, controller, lambda: paused_job(world, uid))
+    job = paused_job(world, uid)
+    world.store.explain({job: Explanation(reason=Reason.CAPACITY, message="no room")})
+    assert world.job(job).is_paused
 
 
 def test_a_cancelled_study_ends_its_paused_trials_with_their_results(make_world):

@@ -68,12 +68,20 @@ def paused(number, value, steps=3):
     return trial(number, value, steps, TrialState.PAUSED, paused_at=steps)
 
 
-def look(record, job=JobState.RUNNING, *, can_pause=True):
+def look(record, job=JobState.RUNNING, *, can_pause=True, is_held=None):
+    """A trial with its job; the waiting job of a paused trial is held, if not said otherwise."""
+    if is_held is None:
+        is_held = record.state is TrialState.PAUSED and job is JobState.QUEUED
     reports = tuple(
         Report(tag="acc", value=one.metrics[0][1], step=one.step) for one in record.measurements
     )
     return TrialSnapshot(
-        trial=record, job_state=job, job_start=NOW, reports=reports, can_pause=can_pause
+        trial=record,
+        job_state=job,
+        job_is_held=is_held,
+        job_start=NOW,
+        reports=reports,
+        can_pause=can_pause,
     )
 
 
@@ -176,6 +184,23 @@ def test_a_job_that_ends_to_be_paused_keeps_its_place():
     for job in (JobState.RUNNING, JobState.RESTARTING):
         assert step([*others, look(paused(3, 1.0), job)]).new == ()
     assert len(step([*others, look(paused(3, 1.0), JobState.QUEUED)]).new) == 1
+
+
+def test_a_job_that_waits_and_is_not_held_yet_keeps_its_place():
+    """The scheduler may still start it, before the server holds it."""
+    others = [look(trial(1, 9.0, 5)), look(trial(2, 8.0, 5, paused_at=5))]
+    decision = step([*others, look(trial(3, 1.0), JobState.QUEUED)])
+    assert states(decision) == {3: TrialState.PAUSED}
+    assert decision.new == ()
+    assert step([*others, look(paused(3, 1.0), JobState.QUEUED, is_held=False)]).new == ()
+
+
+def test_a_held_job_whose_reports_cannot_be_read_uses_no_place():
+    """Until then its state is unknown, and the study takes it for RUNNING."""
+    better = (look(trial(n, 9.0 - n, 9, paused_at=9)) for n in (1, 2, 3))
+    unread = look(paused(4, 8.5), JobState.RUNNING, is_held=True)
+    worse = (look(paused(n, 1.0), JobState.QUEUED) for n in (5, 6, 7))
+    assert states(step([*better, unread, *worse])) == {}
 
 
 def all_made(*first):

@@ -335,22 +335,31 @@ def _time_search(events: Sequence[StudyEvent], seconds: float) -> tuple[StudyEve
 
 
 def _compute_fingerprint(collected: Sequence[Collected]) -> int:
-    """Return a value that changes on a report or an end, to limit early-stopping decisions.
+    """Return a value that changes on a report, an end or a pause, to limit the decisions at rungs.
 
     It is kept in memory only, so the first pass after a start always decides.
     """
-    return hash(tuple((len(entry.reports), entry.stored.job_state) for entry in collected))
+    return hash(
+        tuple(
+            (len(entry.reports), entry.stored.job_state, entry.stored.job_is_held)
+            for entry in collected
+        )
+    )
 
 
 def _snapshot(collected: Collected) -> TrialSnapshot:
     stored = collected.stored
     if not collected.was_read:  # a trial with unread reports has not ended
         return TrialSnapshot(
-            trial=collected.trial, job_state=JobState.RUNNING, reports=collected.reports
+            trial=collected.trial,
+            job_state=JobState.RUNNING,
+            job_is_held=stored.job_is_held,
+            reports=collected.reports,
         )
     return TrialSnapshot(
         trial=collected.trial,
         job_state=stored.job_state,
+        job_is_held=stored.job_is_held,
         job_message=stored.job_error.message if stored.job_error else "",
         job_start=stored.job_start_time,
         job_end=stored.job_end_time,

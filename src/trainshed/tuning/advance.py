@@ -68,8 +68,8 @@ class _Study:
         return len(self.in_states(*_OPEN)) + sum(map(self.runs, paused))
 
     def runs(self, trial: TrialRecord) -> bool:
-        """Whether the job of a paused trial has an attempt, which ends."""
-        return self.snapshots[trial.number].job_state is not JobState.QUEUED
+        """Whether the job of a paused trial runs, or may start before the server holds it."""
+        return not self.snapshots[trial.number].job_is_held
 
 
 def advance(

@@ -19,6 +19,8 @@ class TrialSnapshot:
 
     trial: TrialRecord
     job_state: JobState
+    job_is_held: bool = False
+    """Whether the job waits until a user, or the study, resumes it."""
     job_message: str = ""
     """Why the job has ended."""
     job_start: datetime | None = None
