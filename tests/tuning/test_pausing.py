@@ -142,9 +142,11 @@ def test_a_trial_before_the_first_rung_is_judged_at_its_last_step():
     done = trial(1, 9.0, 81, TrialState.SUCCEEDED)  # the rungs are at 9 and 27
     early = [paused(2, 5.0), trial(3, 4.0, 4), trial(4, 3.0, 4)]
     assert promotions(derived, [done, *early]) == ()
-    assert [
-        p.number for p in promotions(derived, [done, *early, *(trial(n, 1.0) for n in (5, 6))])
-    ] == [2]
+    (second,) = promotions(derived, [done, *early, *(trial(n, 1.0) for n in (5, 6))])
+    assert second.number == 2
+    assert second.reason == (
+        "Its best acc at step 3 is 5, now rank 2 of 6 trials; the best 2 continue"
+    )
 
 
 def test_a_resumed_trial_is_judged_at_later_rungs_only():

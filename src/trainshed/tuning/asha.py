@@ -151,11 +151,13 @@ def _promotion(
     rank = 1 + sum(other > own for other in rung.values.values())
     passing = _passing(len(rung.values), rule)
     among = f"the best {passing} continue" if passing > 1 else "the best one continues"
-    at = f"at step {rung.at:.6g}" + ("" if index is None else f", rung {index + 1} of {len(rungs)}")
+    at = f"at step {rung.at:.6g}" + (
+        "" if index is None else f", rung {index + 1} of {len(rungs)},"
+    )
     return Promotion(
         number=curve.number,
         order=(-rung.at, -own, curve.number),
-        reason=f"Its best {metric.metric_id} {at}, is {upward(metric.goal, own):.6g}, "
+        reason=f"Its best {metric.metric_id} {at} is {upward(metric.goal, own):.6g}, "
         f"now rank {rank} of {_count_trials(len(rung.values))}; {among}",
     )
 
