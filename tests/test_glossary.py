@@ -49,7 +49,7 @@ RUNGS = {"rung", "rungs"}
 KEPT = {
     "cli": {"verdict", *RUNGS},  # a key of gpu-check's JSON
     "planning": {"told"},  # "no difference that can be told"
-    **dict.fromkeys(("model", "service", "tuning", "workbench"), RUNGS),
+    **dict.fromkeys(("controller", "model", "service", "tuning", "workbench"), RUNGS),
 }
 
 

@@ -26,8 +26,9 @@ def test_that_waits(database):
 def test_fixtures_of_a_worker_end_what_they_started(tmp_path):
     (tmp_path / "test_waiting.py").write_text(TEST)
     flags = ["--disable-plugin-autoload", "-pxdist.plugin", "-pinterrupted", "-n1", "-q"]
+    folders = ["-c", os.devnull, "--rootdir", tmp_path, "--basetemp", tmp_path / "temporary"]
     run = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *flags, "-c", os.devnull, "--rootdir", tmp_path, tmp_path],
+        [sys.executable, "-m", "pytest", *flags, *folders, tmp_path],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
         stdout=subprocess.DEVNULL,
