@@ -18,7 +18,7 @@ import pytest
 from engines.attempts import KEY, ended, engine_at, folder, marked, order, supervisor, texts, until
 from engines.support import FOREVER, awaiting, plan_of, python_replica, wait_until
 from trainshed.engines.local.devices import locks as device_locks
-from trainshed.engines.supervise.kernel.limits import Usage
+from trainshed.engines.supervise.kernel.limits import START_USAGE, Usage
 from trainshed.engines.supervise.loop import Loop
 from trainshed.engines.supervise.record import usage_file
 from trainshed.engines.supervise.record.folder import AttemptFolder
@@ -162,10 +162,14 @@ class FakeGang:
         self.gpus = {}
         self.report = b""
         self.measured_every_s = 0.0
-        self.is_remote = False
+        self.first = START_USAGE
 
     def usage(self, index):
         return self.usages[index]
+
+    def usage_at_start(self, index):
+        del index
+        return self.first
 
     def read_report(self, index):
         assert index < len(self.usages)
@@ -246,6 +250,17 @@ def test_an_error_in_a_measurement_ends_the_samples_and_not_the_job(attempt):
     ((text, severity),) = notes
     assert text.startswith("cannot measure the usage of this attempt: IndexError: list index")
     assert severity == "WARNING"
+
+
+def test_a_program_on_another_machine_that_ended_before_the_watch_has_its_rates(attempt):
+    gang = FakeGang(Usage(cpu_ns=3 * S, at_s=7.0))
+    gang.first = START_USAGE._replace(at_s=5.0)
+    gang.exits = {0: object()}
+    loop, watch = watched(attempt, gang, [], NAME)
+    watch.finish()
+    loop.close()
+    (line,) = usage_file.read_usage(attempt)
+    assert line.replicas[NAME].cpu.mean == 1.5  # of a core, by the clock of that machine
 
 
 def test_replicas_that_ended_are_measured_once_more(attempt):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.engines.supervise.kernel.limits import Usage
+from trainshed.engines.supervise.kernel.limits import START_USAGE, Usage
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.gpu_file import GpuFigures, read_own_gpus
 from trainshed.engines.warden import program_files
@@ -28,7 +28,8 @@ def sent(beat):
 
 
 def test_a_beat_arrives_whole_with_the_moment_of_its_measures():
-    arrived = sent(FULL)
+    assert sent(FULL) == FULL
+    arrived = sent(FULL._replace(usage=USAGE._replace(at_s=None)))
     assert arrived.usage.at_s > 1.0
     assert arrived._replace(usage=arrived.usage._replace(at_s=1.0)) == FULL
 
@@ -79,6 +80,14 @@ def test_the_usage_of_a_replica_that_has_ended_stays():
     warden.take_beat(sent(Beat()), 5.0)
     assert warden.usage[:5] == USAGE[:5]
     assert warden.usage.at_s is not None
+
+
+def test_what_a_short_program_has_used_counts_from_its_start():
+    warden = WardenConnection(0)
+    warden.take_beat(sent(Beat(START_USAGE._replace(at_s=5.0))), 0.0)
+    warden.take_beat(sent(Beat(USAGE)), 0.0)
+    assert warden.usage_at_start == START_USAGE._replace(at_s=5.0)
+    assert warden.usage[:5] == USAGE[:5]
 
 
 def test_gpus_of_a_warden_that_is_silent_or_gone_are_not_measured():

@@ -24,7 +24,7 @@ from trainshed.engines.supervise.end_words import (
 )
 from trainshed.engines.supervise.helpers.stacks import Stacks
 from trainshed.engines.supervise.kernel.kill import ProcessTree
-from trainshed.engines.supervise.kernel.limits import Usage
+from trainshed.engines.supervise.kernel.limits import START_USAGE, Usage
 from trainshed.engines.supervise.kernel.spawn import (
     ProcessSpec,
     Wiring,
@@ -121,8 +121,6 @@ class Gang(ABC):
         """The nodes that caused ``fault`` or ``lost``, by the cluster's names; empty: unknown."""
         self.reached_nodes: tuple[str, ...] = ()
         """The nodes of connected wardens, if ``fault`` or ``lost`` is that others never came up."""
-        self.is_remote = False
-        """Whether ``usage`` returns the last report from another machine."""
         self.measured_every_s = 0.0
         """The least seconds between two measurements of usage for a curve: each has its cost."""
         self.out_of_memory = ""
@@ -143,6 +141,11 @@ class Gang(ABC):
     @abstractmethod
     def usage(self, index: int) -> Usage:
         """Return the CPU time and memory that a replica has used so far."""
+
+    def usage_at_start(self, index: int) -> Usage:
+        """Return the counters from which what a replica uses is counted."""
+        del index
+        return START_USAGE
 
     @abstractmethod
     def read_report(self, index: int) -> bytes:

@@ -40,7 +40,8 @@ def compose_beat(beat: Beat) -> dict[str, Any]:
     measures = {name: getattr(beat.usage, name) for name in _MEASURES}
     message["usage"] = {name: value for name, value in measures.items() if value is not None}
     if message["usage"]:
-        message["usage"]["at_s"] = time.monotonic()
+        at_s = beat.usage.at_s
+        message["usage"]["at_s"] = time.monotonic() if at_s is None else at_s
     if beat.progress_ns is not None:
         message["progress_ns"] = beat.progress_ns
     if beat.report is not None:

@@ -36,6 +36,8 @@ class WardenConnection:
         self.beat_ns = 0
         """The time of the program's last heartbeat by the clock of its node; 0: none yet."""
         self.usage = Usage()
+        self.usage_at_start = Usage()
+        """The first usage that the warden has sent."""
         self.report = b""
         """The last report of its program on its progress; empty: none."""
         self._gpus: Mapping[str, GpuFigures] = {}
@@ -55,6 +57,8 @@ class WardenConnection:
         ``now_s`` is the present time of a monotonic clock.
         """
         if beat.usage.at_s is not None:  # after the exit there are no more measures
+            if self.usage_at_start.at_s is None:
+                self.usage_at_start = beat.usage
             self.usage = beat.usage
         self.report = beat.report or self.report
         self._gpus, self._gpus_at_s = beat.gpus, now_s

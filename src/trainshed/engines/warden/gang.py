@@ -65,7 +65,6 @@ class RemoteGang(Gang):
     def __init__(self, context: RemoteContext, rule: RemoteRule) -> None:
         """Create the gang; ``gather`` starts the wardens."""
         super().__init__()
-        self.is_remote = True
         self._context = context
         self._rule = rule
         self._loop = context.loop
@@ -129,6 +128,10 @@ class RemoteGang(Gang):
     def usage(self, index: int) -> Usage:
         """Return the CPU time and the memory of a replica from the last report of its warden."""
         return self.wardens[index].usage
+
+    def usage_at_start(self, index: int) -> Usage:
+        """Return the first report of a warden: a short program has ended when this is read."""
+        return self.wardens[index].usage_at_start
 
     def read_report(self, index: int) -> bytes:
         """Return the last report of a program that its warden has sent; empty: none."""

@@ -18,6 +18,7 @@ from typing import Any, Final
 from trainshed.engines.processes import tree
 from trainshed.engines.supervise.ending import Teardown
 from trainshed.engines.supervise.kernel.kill import WITHOUT_BOXES, ProcessTree, open_process_tree
+from trainshed.engines.supervise.kernel.limits import START_USAGE, Usage
 from trainshed.engines.supervise.kernel.signals import ENDING, wake_on_signals
 from trainshed.engines.supervise.kernel.spawn import raise_descriptor_limit
 from trainshed.engines.supervise.loop import Children, Loop
@@ -153,7 +154,7 @@ class _Warden:
         self._is_success = False
         self._checks_without_message = 0
         self._sent_ns: int | None = None
-        self._files_sent_s = self._loop.now()
+        self._files_sent_s = self._start_s = self._loop.now()
         self._handlers: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
             "take": self._take,
             "start": self._start,
@@ -263,6 +264,7 @@ class _Warden:
         if self._task["in_container"]:
             os.umask(_SHARED_WITH_GROUP)
         self._ports.release()
+        self._start_s = self._loop.now()
         self._replicas.start((replica,), self._folder)
         if self._task["has_gpus"]:
             self._start_gpu_helper(self._replicas)
@@ -313,10 +315,11 @@ class _Warden:
         if self._replicas is None or not self._replicas.read_stacks(0, send_stacks):
             send_stacks("")
 
-    def _beat(self) -> None:
+    def _beat(self, usage: Usage | None = None) -> None:
         """Send the usage of the replica, and the progress that its program has reported.
 
-        The first beat is sent with the start, and the last one with the exit.
+        The first beat is sent with the start, and the last one with the exit.  None: measure the
+        usage now.
         """
         beat = Beat()
         if self._replicas is not None and Duty.TELL_EXIT not in self._done_duties:
@@ -324,7 +327,7 @@ class _Warden:
             report = None if progress_ns == self._sent_ns else self._replicas.read_report(0)
             self._sent_ns = progress_ns
             gpus = self._replicas.read_gpus(time.time())
-            usage, files = self._replicas.usage(0), self._read_files()
+            usage, files = usage or self._replicas.usage(0), self._read_files()
             beat = Beat(usage, progress_ns, report, gpus, files)
         self._channel.say(compose_beat(beat))
 
@@ -399,7 +402,8 @@ class _Warden:
         return True
 
     def _tell_start(self, replicas: Replicas) -> bool:
-        self._beat()
+        # a program may have ended by now: what it has used is counted from its start on
+        self._beat(START_USAGE._replace(at_s=self._start_s))
         self._channel.say({"is": "started", "pid": replicas.living.get(0, 0)})
         return True
 

@@ -55,6 +55,10 @@ class Usage(NamedTuple):
     """When another machine measured this, by a monotonic clock of that machine; None: just now."""
 
 
+#: The counters of a replica that has just started.
+START_USAGE = Usage(cpu_ns=0, read_bytes=0, written_bytes=0)
+
+
 class Setting(NamedTuple):
     """One file of a cgroup directory and the text to write to it."""
 

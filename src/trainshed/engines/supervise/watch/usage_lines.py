@@ -121,6 +121,11 @@ class _GpuSums:
         return GpuUsage(**series, energy_j=self.energy_j, task=self.task)
 
 
+def _measured_s(usage: Usage, now_s: float) -> float:
+    """Return when a usage was measured, by the clock of the machine that measured it."""
+    return now_s if usage.at_s is None else usage.at_s
+
+
 class LineMaker:
     """Collects samples, and returns a line whenever one is due."""
 
@@ -131,7 +136,9 @@ class LineMaker:
         self._slack_s = every_s / 2
         self._began_s = began.now_s
         self._last = began
-        self._usages = {name: (began.now_s, usage) for name, usage in began.usages.items()}
+        self._usages = {
+            name: (_measured_s(usage, began.now_s), usage) for name, usage in began.usages.items()
+        }
         self._energies_j: dict[str, tuple[float, float]] = {}
         self._start(began.now_s)
         self._gpus_before = began.gpus  # their means are of the time before
@@ -197,7 +204,7 @@ class LineMaker:
         return self._replicas.setdefault(name, _ReplicaSums())
 
     def _add_usage(self, name: str, usage: Usage, now_s: float) -> None:
-        now_s = now_s if usage.at_s is None else usage.at_s
+        now_s = _measured_s(usage, now_s)
         before_s, before = self._usages.get(name, (now_s, None))
         if usage is before:
             return

@@ -55,7 +55,7 @@ class UsageWatch:
         began = Samples(
             self._measured_s,
             time.time(),
-            usages={name: self._begin_usage(index) for index, name in enumerate(names)},
+            usages={name: replicas.usage_at_start(index) for index, name in enumerate(names)},
             gpus=replicas.read_gpus(time.time()),
         )
         self._lines = LineMaker(every_s, began)
@@ -66,12 +66,6 @@ class UsageWatch:
         self._timer.cancel()
         if not self._is_broken:
             self._try_sample(is_last=True)
-
-    def _begin_usage(self, index: int) -> Usage:
-        """Return the usage of a replica that has just started: none, or its warden's report."""
-        if self._replicas.is_remote:
-            return self._replicas.usage(index)
-        return Usage(cpu_ns=0, read_bytes=0, written_bytes=0)
 
     def _sample_again(self) -> None:
         self._try_sample()
