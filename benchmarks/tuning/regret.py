@@ -173,7 +173,9 @@ def _tables_by_mode(table: Regrets) -> dict[str, Regrets]:
 
 
 def _of_mode(table: Regrets, mode: str) -> Regrets:
-    return table.where(lambda cell: mode_of(cell) == mode)
+    """Return the searches of a mode by the peers that have a rank: others had other problems."""
+    inside = table.where(lambda cell: mode_of(cell) == mode)
+    return Regrets(by_peer={name: inside.by_peer[name] for name in inside.ranked})
 
 
 def _crowd(trials: int) -> Goal:
