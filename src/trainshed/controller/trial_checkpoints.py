@@ -20,7 +20,7 @@ from trainshed.tuning.asha import pauses
 
 
 class TrialCheckpoints:
-    """The trials of open studies that have a checkpoint; reads each one once."""
+    """The trials of open studies that have a checkpoint; reads the checkpoint of a trial once."""
 
     def __init__(self, engines: Engines) -> None:
         self._engines = engines

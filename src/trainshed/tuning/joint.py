@@ -1,7 +1,7 @@
 """The Gaussian processes of several metrics after the same points, computed together.
 
 A search asks them for a few points at a time, so that the time goes to the calls of NumPy and not
-to its sums: one call for all metrics takes hardly longer than one for each.
+to its sums: one call for all metrics takes hardly longer than a call for one.
 """
 
 import math

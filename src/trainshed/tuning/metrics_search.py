@@ -268,7 +268,7 @@ class _MetricsSearch:
     def _fitted(self) -> tuple[int, NDArray[np.intp]]:
         """Return how many trials the models are fitted to, and which of these they use.
 
-        Their own merits decide: those of all trials would change the choice with each new one.
+        Their own merits decide: those of all trials would change the choice with each new trial.
         """
         count = _fitted_count(len(self.merits))
         is_whole = count <= FITTED_MAX or count == len(self.merits)
