@@ -1,8 +1,9 @@
 """Lists the problems of the tuning benchmark by class, and makes one from its name and a seed.
 
 The seed moves the optimum of a function, or selects the data of a training; Branin and Hartmann
-always are the same.  The first ten classes are the benchmark; searches of peers are recorded for
-them, so a problem that is changed needs another name.
+always are the same.  The first ten classes are the benchmark; no rule of the search was chosen with
+those of ``KEPT_BACK``.  Searches of peers are recorded for both, so a problem that is changed needs
+another name.
 """
 
 from collections.abc import Mapping
@@ -11,15 +12,22 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.tuning import flat_problems, structured_problems, trainings, vector_problems
+from benchmarks.tuning import (
+    flat_problems,
+    kept_back,
+    structured_problems,
+    trainings,
+    vector_problems,
+)
 from benchmarks.tuning.functions import DRAWN, FUNCTIONS, objective
 from benchmarks.tuning.spaces import Chosen, Problem, double, study_of
 
 MORE: Final = "more functions"
 DRAWN_CLASS: Final = "drawn functions"
 LARGE: Final = "large metrics"
+KEPT_BACK: Final = "kept back"
 #: The classes that run only if they are named.
-ON_REQUEST: Final = (MORE, "more limits", "more objectives", LARGE, DRAWN_CLASS)
+ON_REQUEST: Final = (MORE, "more limits", "more objectives", LARGE, DRAWN_CLASS, KEPT_BACK)
 
 CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
     "few dimensions": ("branin", "hartmann-6", "levy-4", "rosenbrock-4"),
@@ -47,9 +55,11 @@ CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     LARGE: ("dtlz2-4", "quadratics-4", "quadratics-20", "zdt1-20", "quadratic-limit-20"),
     DRAWN_CLASS: tuple(f"{name}-{dimensions}" for name in DRAWN for dimensions in (4, 20)),
+    KEPT_BACK: tuple(kept_back.PROBLEMS),
 }
 OTHERS: Final = {
     **flat_problems.PROBLEMS,
+    **kept_back.PROBLEMS,
     **structured_problems.PROBLEMS,
     **trainings.PROBLEMS,
     **vector_problems.PROBLEMS,

@@ -16,6 +16,7 @@ from benchmarks.tuning.runs import Cell, run_search
 
 #: The seeds of which both modes are recorded before the others.
 FIRST_SEEDS = 3
+INSTALL = "`make tuning-peers` installs the peers"
 
 Todo = tuple[str, Cell]
 
@@ -38,16 +39,17 @@ def missing(peers: Sequence[str], cells: Sequence[Cell], folder: Path = FOLDER) 
 def record(todo: Sequence[Todo], minutes: float, folder: Path = FOLDER) -> Iterator[str]:
     """Run searches one after the other; yield a line for each that failed or was left out.
 
-    No search begins after ``minutes``.
+    A peer that is not installed has one line.  No search begins after ``minutes``.
     """
     ends = time.monotonic() + 60 * minutes
-    for done, (name, cell) in enumerate(todo):
+    absent = {name for name, _ in todo if not Path(PROGRAMS[name].python).exists()}
+    for name in sorted(absent):
+        yield f"{name} is not installed: {PROGRAMS[name].python} does not exist; {INSTALL}"
+    able = [search for search in todo if search[0] not in absent]
+    for done, (name, cell) in enumerate(able):
         if time.monotonic() > ends:
-            yield f"{len(todo) - done} searches of peers are left after {minutes:g} minutes"
+            yield f"{len(able) - done} searches of peers are left after {minutes:g} minutes"
             return
-        if not Path(PROGRAMS[name].python).exists():
-            yield f"{name} is not installed: {PROGRAMS[name].python} does not exist"
-            continue
         began = time.monotonic()
         try:
             run = run_search(name, cell)

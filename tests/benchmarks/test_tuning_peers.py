@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from benchmarks.tuning.peers import OURS, PEERS, RANDOM, is_able
 from benchmarks.tuning.pipes import PROGRAMS, PipeError, PipePeer, Program, study_document
-from benchmarks.tuning.problems import CLASSES, ON_REQUEST, problem
+from benchmarks.tuning.problems import CLASSES, KEPT_BACK, ON_REQUEST, problem
 from benchmarks.tuning.programs.own_search import spec_of
 from benchmarks.tuning.programs.serving import Outcome, study_from
 from benchmarks.tuning.record import missing, record
@@ -83,7 +83,9 @@ def test_a_recording_runs_what_is_missing_and_names_what_is_not_installed(tmp_pa
     assert missing([RANDOM], cells, tmp_path) == todo[1:]
     assert "1 searches" in next(record(todo[1:], -1, tmp_path))
     monkeypatch.setitem(PROGRAMS, RANDOM, Program(module="", environment="none"))
-    assert "not installed" in next(record(todo[1:], 1, tmp_path))
+    (note,) = record(todo, 1, tmp_path)
+    assert "not installed" in note
+    assert "make tuning-peers" in note
 
 
 def test_the_repositorys_recording_is_of_known_problems_and_small():
@@ -104,3 +106,36 @@ def test_the_classes_have_the_problems_that_decide():
     assert len(limits) == 3
     assert sum(problem(name, 0).reference is not None for name in usual) == 3
     assert not any(is_able("smac", problem(name, 0)) for name in limits)
+
+
+def test_the_problems_that_were_kept_back_are_of_all_kinds_and_in_no_other_class():
+    chosen = {name for word, names in CLASSES.items() if word != KEPT_BACK for name in names}
+    problems = {name: problem(name, 0) for name in CLASSES[KEPT_BACK]}
+    assert not problems.keys() & chosen
+    assert sum(target.has_limits for target in problems.values()) == 3
+    assert sum(target.reference is not None for target in problems.values()) == 3
+    assert sum(target.noise > 0 for target in problems.values()) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "point", "score"),
+    [
+        ("eggholder", None, -959.6407),
+        ("goldstein-noisy", (0.0, -1.0), math.log(3)),
+        ("welded-beam", (0.20572964, 3.47048867, 9.03662391, 0.20572964), 1.724852),
+        ("spring", (0.05168907, 0.35671785, 11.28895933), 0.0126652),
+    ],
+)
+def test_the_optimum_of_a_problem_that_was_kept_back_is_its_floor(name, point, score):
+    target = problem(name, 0)
+    corners = [(x, y) for x in (512.0, -512.0) for y in (404.2319, -404.2319)]
+    names = [spec.parameter_id for spec in target.study.parameters]
+    values = [
+        target.measure(dict(zip(names, numbers, strict=True)))
+        for numbers in ([point] if point else corners)
+    ]
+    best = min(values)
+    assert best[0] == pytest.approx(score, rel=1e-4) == target.floor
+    for value, metric in zip(best, target.study.metrics, strict=True):
+        if metric.safety is not None:
+            assert value <= metric.safety.threshold + 1e-3 * abs(metric.safety.threshold) + 1e-6
