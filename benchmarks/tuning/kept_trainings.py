@@ -170,14 +170,16 @@ def _cross_entropy(model: Any, data: tuple[Any, ...]) -> float:
 def _cancer(seed: int) -> tuple[Any, ...]:
     from sklearn.datasets import load_breast_cancer  # noqa: PLC0415  # slow to load
 
-    return _divided(*load_breast_cancer(return_X_y=True), 285, seed)
+    data, labels = load_breast_cancer(return_X_y=True)
+    return _divided(data, labels, 285, seed)
 
 
 @lru_cache(maxsize=8)
 def _wine(seed: int) -> tuple[Any, ...]:
     from sklearn.datasets import load_wine  # noqa: PLC0415  # slow to load
 
-    return _divided(*load_wine(return_X_y=True), 78, seed)
+    data, labels = load_wine(return_X_y=True)
+    return _divided(data, labels, 78, seed)
 
 
 def _divided(data: Any, labels: Any, count: int, seed: int) -> tuple[Any, ...]:
