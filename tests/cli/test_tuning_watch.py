@@ -17,7 +17,7 @@ from server_process import TRAINSHED
 from trainshed.cli.jobs import tuning_watch
 from trainshed.cli.jobs.tuning_watch import TuningView, best_table, changes, groups
 from trainshed.cli.terminal import mark_own
-from trainshed.workbench.study_view import rank_trials, read_view
+from trainshed.workbench.study_view import add_native_trials, rank_trials, read_view
 from workbench.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
 
 NOW = datetime(2026, 11, 20, 20, 12, 41, tzinfo=UTC)
@@ -302,6 +302,14 @@ def test_changes_name_a_broken_limit_and_the_size_of_the_front():
     trials = [trial(n, final=(1, {"accuracy": n, "seconds": n})) for n in (1, 2)]
     lines = list(changes(None, read_view(vertex(trials, metrics=[ACCURACY, SECONDS]))))
     assert lines[-1].endswith("seconds 2 at step 1, in the Pareto front of 2")
+
+
+def test_a_change_names_the_rung_of_a_paused_trial():
+    view = read_view(vertex([trial(2, "ACTIVE", measured=[(9, {"accuracy": 0.5})], lr=0.1)]))
+    native = {"number": 2, "state": "PAUSED", "jobState": "PAUSED", "stoppedEarly": False}
+    native |= {"step": 9, "metrics": {"accuracy": 0.5}, "earlyStop": {"rung": 1}}
+    view = add_native_trials(view, {"trials": [native]})
+    assert list(changes(None, view))[1:] == ["trial 2: PAUSED at rung 1: accuracy 0.5 at step 9"]
 
 
 def test_the_summary_at_the_end_names_the_front_and_the_safe_trials(trainshed, serving):

@@ -319,5 +319,7 @@ def test_first_points_are_at_most_as_many_as_trials_and_100(desk):
     )
     error = refusal(create, desk, points=points[:5])
     assert "there are 5 first points, and the study has 4 trials" in error.message
+    error = refusal(create, desk, study(trials=1), points=points[:2])
+    assert "there are 2 first points, and the study has 1 trial " in error.message
     many = refusal(create, desk, study(trials=200), points=points)
     assert "there are 101 first points (accepted: at most 100)" in many.message

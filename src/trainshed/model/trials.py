@@ -165,3 +165,8 @@ def format_short(value: Value) -> str:
     """Format a value with six significant digits; whole numbers keep all of theirs."""
     is_fraction = isinstance(value, float) and not value.is_integer()
     return f"{value:.6g}" if is_fraction else text_of(value)
+
+
+def format_count(count: int) -> str:
+    """Return a number of trials in words, as in ``1 trial`` and ``4 trials``."""
+    return "1 trial" if count == 1 else f"{count} trials"

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from trainshed.model.study import AshaRule, Metric, StudySpec
-from trainshed.model.trials import EarlyStop, TrialRecord, TrialState
+from trainshed.model.trials import EarlyStop, TrialRecord, TrialState, format_count
 from trainshed.tuning.curves import TrialCurve, curves, ended_by_itself
 from trainshed.tuning.ranking import objectives, upward
 
@@ -158,12 +158,8 @@ def _promotion(
         number=curve.number,
         order=(-rung.at, -own, curve.number),
         reason=f"Its best {metric.metric_id} {at} is {upward(metric.goal, own):.6g}, "
-        f"now rank {rank} of {_count_trials(len(rung.values))}; {among}",
+        f"now rank {rank} of {format_count(len(rung.values))}; {among}",
     )
-
-
-def _count_trials(count: int) -> str:
-    return "1 trial" if count == 1 else f"{count} trials"
 
 
 def _counted(trials: Sequence[TrialRecord]) -> list[TrialRecord]:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from trainshed.model.study import Goal, StudySpec, TimeLimit
-from trainshed.model.trials import TrialRecord, TrialState
+from trainshed.model.trials import TrialRecord, TrialState, format_count
 from trainshed.tuning.ranking import best, better, is_safe, objectives
 
 #: The limit for a study that sets none: the study fails if the first three trials to end have
@@ -99,9 +99,8 @@ def has_failed(trial: TrialRecord) -> bool:
 def _failure(snapshot: _Snapshot) -> str | None:
     count, limit = len(snapshot.failed), snapshot.study.trial_count_failed_max
     if limit and count >= limit:
-        return (
-            f"{_trials(count)} failed; the study allows fewer than {limit}{_last_failure(snapshot)}"
-        )
+        allowed = f"the study allows fewer than {limit}{_last_failure(snapshot)}"
+        return f"{format_count(count)} failed; {allowed}"
     if limit:
         return None
     first = list(
@@ -111,7 +110,7 @@ def _failure(snapshot: _Snapshot) -> str | None:
         return f"The first {FAILED_FIRST} trials to end have failed{_last_failure(snapshot)}"
     if count >= FAILED_FIRST and 2 * count >= snapshot.study.trial_count_max:
         count_max = snapshot.study.trial_count_max
-        return f"{_trials(count)} failed, of at most {count_max}{_last_failure(snapshot)}"
+        return f"{format_count(count)} failed, of at most {count_max}{_last_failure(snapshot)}"
     return None
 
 
@@ -179,7 +178,7 @@ def _no_better_trial(snapshot: _Snapshot) -> str | None:
     count = len(succeeded) - _progress(snapshot, succeeded)[0]
     if count_max is None or not _single(snapshot.study) or not succeeded or count < count_max:
         return None
-    return f"No better trial for {_trials(count)}{_best_clause(snapshot)}"
+    return f"No better trial for {format_count(count)}{_best_clause(snapshot)}"
 
 
 def _no_better_time(snapshot: _Snapshot) -> str | None:
@@ -221,7 +220,7 @@ def _by_count(snapshot: _Snapshot, *, exhausted: bool) -> StudyEnding | None:
     """Return the ending of a study whose trials are all made, or whose space has no new points."""
     reason = _count_reason(snapshot, snapshot.study.trial_count_max)
     if reason is None and exhausted:
-        count = _trials(len(snapshot.trials))
+        count = format_count(len(snapshot.trials))
         reason = (
             f"All points of the search space have been tried, in {count}{_best_clause(snapshot)}"
         )
@@ -231,7 +230,7 @@ def _by_count(snapshot: _Snapshot, *, exhausted: bool) -> StudyEnding | None:
 def _count_reason(snapshot: _Snapshot, count_max: int) -> str | None:
     full = len(snapshot.trials) >= count_max
     return (
-        f"The study has made all of its {_trials(count_max)}{_best_clause(snapshot)}"
+        f"The study has made all of its {format_count(count_max)}{_best_clause(snapshot)}"
         if full
         else None
     )
@@ -252,10 +251,6 @@ def _single(study: StudySpec) -> bool:
 def _objective(study: StudySpec) -> tuple[str, Goal]:
     metric = objectives(study)[0]
     return metric.metric_id, metric.goal
-
-
-def _trials(count: int) -> str:
-    return "1 trial" if count == 1 else f"{count} trials"
 
 
 def _seconds(since: datetime, now: datetime) -> float:

@@ -357,7 +357,7 @@ def _list_changes(previous: StudyView | None, current: StudyView) -> Iterator[st
 def _describe_outcome(view: StudyView, trial: TrialRecord) -> str:
     if not trial.state.is_final:
         if paused := describe_early_stop(view, trial):
-            return f", {paused}: {describe_measurement(trial)}"
+            return f"{paused.removeprefix('paused')}: {describe_measurement(trial)}"
         origin = view.origins.get(trial.number, "")
         origin = f", {origin}" if origin else ""
         return f"{origin}: {format_parameters(trial)}" if trial.values else origin

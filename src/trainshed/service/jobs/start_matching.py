@@ -20,7 +20,7 @@ from trainshed.model.study_start import (
     StartCall,
     StudyStart,
 )
-from trainshed.model.trials import Values
+from trainshed.model.trials import Values, format_count
 from trainshed.service.jobs.study_answers import (
     IgnoredResult,
     IgnoredResults,
@@ -122,8 +122,8 @@ def _check_points(
         for fault in faults
     ]
     if not faults and len(points) > study.trial_count_max:
-        message = f"there are {len(points)} first points, and the study has "
-        message += f"{study.trial_count_max} trials"
+        trials = format_count(study.trial_count_max)
+        message = f"there are {len(points)} first points, and the study has {trials}"
         violations.append(_wrong_point(POINTS_FIELD, message, "at most as many as trials"))
     return points, violations
 
