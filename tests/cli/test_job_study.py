@@ -17,10 +17,18 @@ STOP = {
 TRIALS = [
     {
         "number": 1,
+        "state": "SUCCEEDED",
         "metrics": {"acc": 0.93794761405},
         "parameters": {"lr": 0.125678901, "units": 32.0},
     },
-    {"number": 2, "metrics": {"acc": 0.1}, "parameters": {}, "earlyStop": STOP},
+    {
+        "number": 2,
+        "state": "SUCCEEDED",
+        "metrics": {"acc": 0.1},
+        "parameters": {},
+        "earlyStop": STOP,
+    },
+    {"number": 3, "state": "PAUSED", "metrics": {"acc": 0.1}, "parameters": {}, "earlyStop": STOP},
 ]
 ANSWERS = {
     f"{PATH}": {"name": "projects/p/jobs/tune"},
@@ -55,6 +63,7 @@ def test_a_study_is_printed_with_its_best_trial_stops_and_importances(trainshed)
         "─────────  ──────────",
         "lr         75.0%",
         "trial 2 was stopped early. Its best acc is 0.1",
+        "trial 3 is paused. Its best acc is 0.1",
         "trial 1: 2 points, the last 0.9",
     ]
 

@@ -201,6 +201,12 @@ def test_logs_of_a_pipeline_of_an_ml_job_and_of_a_trial(client, jobs):
         assert "│ a trial" in client("jobs", "logs", *words).out
 
 
+@pytest.mark.usefixtures("jobs")
+def test_a_trial_is_named_as_the_list_of_trials_names_it(client):
+    name = list_names(client, "--kind", "trial")[-1]
+    assert "│ a trial" in client("jobs", "logs", name).out
+
+
 def test_logs_of_a_job_that_runs_are_what_it_has_written(client, jobs):
     assert "│ begins" in client("jobs", "logs", "runs").out
     assert jobs["runs"]

@@ -142,11 +142,18 @@ def _check_name(name: str) -> None:
 
 
 def _find_path(context: ServerContext, name: str, refusal: ServerRefusal) -> str:
-    rows = _rows(context, refusal, q=name)
-    matches = [row for row in rows if row["displayName"] == name]
+    matches = _rows_of(context, name, refusal) or _rows_of(context, name, refusal, kind="TRIAL")
     if not matches:
         _raise_missing(context, name, refusal)
     return native_path(str(_require_one(matches, name, "job")["name"]), context.project)
+
+
+def _rows_of(
+    context: ServerContext, name: str, refusal: ServerRefusal, **query: object
+) -> list[Json]:
+    """Return the newest jobs of a display name; trials only if the query names their kind."""
+    rows = _rows(context, refusal, q=name, **query)
+    return [row for row in rows if row["displayName"] == name]
 
 
 def _require_one(matches: list[Json], name: str, noun: str) -> Json:

@@ -81,7 +81,8 @@ def _describe(document: Json) -> Iterator[str]:
         yield table(("PARAMETER", "IMPORTANCE"), rows)
     for number, trial in trials.items():
         if stop := trial.get("earlyStop"):
-            yield f"trial {number} was stopped early. {stop['reason']}"
+            state = "is paused" if trial["state"] == "PAUSED" else "was stopped early"
+            yield f"trial {number} {state}. {stop['reason']}"
     yield from _describe_breaks(trials)
     for curve in document.get("curves", {}).get("curves", ()):
         yield f"trial {curve['trial']}: {len(curve['at'])} points, the last {curve['values'][-1]:g}"
