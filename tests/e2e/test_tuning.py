@@ -99,8 +99,11 @@ def create(server, document):
     return good(server.call("POST", TUNING, document))["name"]
 
 
-def ended(server, name, timeout_s=120):
+def ended(server, name, timeout_s=120, meanwhile=lambda: None):
+    """``meanwhile`` is called each time before the state is read."""
+
     def look():
+        meanwhile()
         job = good(server.call("GET", f"/v1/{name}"))
         return job if job["state"] in FINAL else None
 
@@ -334,10 +337,18 @@ for step in range(done + 1, 13):
 @pytest.mark.full  # tests/controller/test_paused_trials.py: the same with a simulated engine
 @pytest.mark.slow
 def test_a_paused_trial_goes_on_from_its_checkpoint_to_its_end(server):
-    document = study(RESUMING, trials=9, parallel=3)
+    check_paused_trials(server)
+
+
+def check_paused_trials(server, code=RESUMING, meanwhile=lambda _name: None):
+    """Run a study that pauses trials 2 to 9 and resumes 2 and 3; no step is trained twice.
+
+    ``meanwhile`` is called with the name of the study until it ends.
+    """
+    document = study(code, trials=9, parallel=3)
     label = {"trainshed-early-stopping": "asha-3-3"}
     name = create(server, {**document, "labels": label})
-    tuning_job = ended(server, name, timeout_s=240)
+    tuning_job = ended(server, name, timeout_s=240, meanwhile=lambda: meanwhile(name))
     assert tuning_job["state"] == "JOB_STATE_SUCCEEDED"
     steps = {trial["id"]: trial["finalMeasurement"]["stepCount"] for trial in tuning_job["trials"]}
     assert steps == {str(n): "12" if n <= 3 else "4" for n in range(1, 10)}

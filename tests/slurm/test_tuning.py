@@ -10,7 +10,14 @@ import yaml
 import trainshed
 from e2e.altered_server import altered
 from e2e.support import PROJECT, good, native, serving
-from e2e.test_tuning import create, ended, make_bucket, settings_by_trial, study
+from e2e.test_tuning import (
+    check_paused_trials,
+    create,
+    ended,
+    make_bucket,
+    settings_by_trial,
+    study,
+)
 from engines import events
 from examples.cluster import EXAMPLES, needs
 from slurm.support import table
@@ -107,6 +114,12 @@ def test_what_is_tried_next_follows_from_what_nodes_have_reported(on_cluster, he
     """One at a time, so that what is known before each trial is the same."""
     document = study(trials=8, parallel=1)
     assert run_study(on_cluster, document) == run_study(here, document)
+
+
+@needs("hypertune")
+def test_a_paused_trial_goes_on_from_its_checkpoint_to_its_end(on_cluster):
+    make_bucket(on_cluster)
+    check_paused_trials(on_cluster)
 
 
 @needs("sklearn", "hypertune")

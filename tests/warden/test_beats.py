@@ -117,3 +117,23 @@ def test_files_of_a_program_replace_older_ones_in_the_attempts_folder(tmp_path):
     Path(folder.steps(NAME)).unlink()
     Path(folder.steps(NAME)).symlink_to("/etc/hostname")
     assert program_files.read_texts(folder, NAME) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "has_one"),
+    [
+        (None, False),
+        ('{"checkpoint_at": 0.0}', False),
+        ('{"checkpoint_at": 1764000000.5}', True),
+        ("{}", False),
+        ("[]", False),
+        ('{"checkpoint_at": "now"}', False),
+        ("no JSON", False),
+    ],
+)
+def test_a_program_has_a_checkpoint_once_it_has_reported_one(tmp_path, text, has_one):
+    folder = AttemptFolder(tmp_path)
+    Path(folder.shared).mkdir()
+    if text is not None:
+        Path(folder.steps(NAME)).write_text(text)
+    assert program_files.has_checkpoint(folder, NAME) is has_one

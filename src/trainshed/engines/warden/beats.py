@@ -31,7 +31,7 @@ class Beat(NamedTuple):
     gpus: "Mapping[str, GpuFigures]" = {}  # noqa: RUF012 - never changed, as in every tuple
     """The GPUs of the replica by UUID."""
     files: Mapping[str, str] = {}
-    """Files of its program (``program_files``), once a minute if the launcher cannot read them."""
+    """Files of its program (``program_files``), in some beats if the launcher cannot read them."""
 
 
 def compose_beat(beat: Beat) -> dict[str, Any]:

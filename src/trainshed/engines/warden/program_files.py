@@ -1,7 +1,8 @@
 """Copies small files that a program writes, from its warden's folder to the attempt's folder.
 
 Every warden sends the time of its program's heartbeat.  A warden that cannot write to the attempt's
-folder also sends the other files: once a minute, in case its node is lost, and with the exit.
+folder also sends the other files: once a minute, in case its node is lost, with the first
+checkpoint, which lets a study pause the trial, and with the exit.
 """
 
 import json
@@ -43,6 +44,17 @@ def read_texts(folder: AttemptFolder, task_name: str) -> dict[str, str]:
             if len(json.dumps(text)) <= _BYTES_MAX:
                 texts[variable] = text
     return texts
+
+
+def has_checkpoint(folder: AttemptFolder, task_name: str) -> bool:
+    """Return whether a program has reported a complete checkpoint, in its warden's folder.
+
+    The launcher checks the file as a whole; a node has only this reader.
+    """
+    text = read_texts(folder, task_name).get(trainer_contract.STEPS_FILE, "")
+    with suppress(ValueError, RecursionError, AttributeError, TypeError):
+        return bool(json.loads(text).get("checkpoint_at") > 0)
+    return False
 
 
 def write_texts(folder: AttemptFolder, task_name: str, texts: Mapping[str, Any]) -> None:
