@@ -152,7 +152,7 @@ def _rows_of(
     context: ServerContext, name: str, refusal: ServerRefusal, **query: object
 ) -> list[Json]:
     """Return the newest jobs of a display name; trials only if the query names their kind."""
-    rows = _rows(context, refusal, q=name, **query)
+    rows = _rows(context, refusal, None, q=name, **query)
     return [row for row in rows if row["displayName"] == name]
 
 
