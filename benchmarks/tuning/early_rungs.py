@@ -16,6 +16,7 @@ A row compares the studies of a strategy with those without a rule, in pairs: th
 the trial-steps until a study has the best value that the study without a rule has at its end, as a
 share of that study's whole seconds and steps (the median; a study that never gets there counts as
 infinite), how many studies got there, and how often the best value at the end is better and worse.
+With ``--select BEST`` the best measurement of a trial counts, and not its last one.
 
     python -m benchmarks early-rungs [--seeds 1] [--orders 4] [--search same,own] [--keep FILE]
 """
@@ -38,8 +39,9 @@ from benchmarks.harness import Benchmark, Report, at_most, tell
 from benchmarks.tuning.halving_strategies import RULES, StoppingStrategy, is_better, strategy
 from benchmarks.tuning.long_trainings import TRAININGS, KeptCurves
 from benchmarks.tuning.optuna_pruners import PRUNERS
-from trainshed.model.study import Algorithm, StudySpec
+from trainshed.model.study import Algorithm, Selection, StudySpec
 from trainshed.model.trials import Values
+from trainshed.tuning.ranking import upward
 from trainshed.tuning.suggest import suggest
 
 NAMES: Final = (*RULES, *PRUNERS)
@@ -142,8 +144,16 @@ class StudyReplay:
     def _value(self, number: int) -> float:
         return self._curves.point(self._values[number], self._reports[number])[0]
 
+    def _result(self, number: int) -> float:
+        """Return the value that counts for a trial: the last one, or the best one so far."""
+        if self._study.selection is Selection.LAST:
+            return self._value(number)
+        ends = range(1, self._reports[number] + 1)
+        values = [self._curves.point(self._values[number], end)[0] for end in ends]
+        return max(values, key=partial(upward, self._study.metrics[0].goal))
+
     def _end(self, now: float, number: int, *, is_stopped: bool) -> None:
-        value = self._value(number)
+        value = self._result(number)
         self._strategy.end(number, value, is_stopped=is_stopped)
         self._stopped += is_stopped
         values = self._values.pop(number)
@@ -170,6 +180,8 @@ class StudyPlan:
     """The order of the points, or the seed of the search."""
     is_same: bool
     """Whether all strategies get the same points."""
+    selection: Selection = Selection.LAST
+    """Which measurement of a trial counts, for the search and for the comparison."""
 
 
 def outcomes(curves: KeptCurves, plan: StudyPlan) -> Mapping[str, StudyCourse]:
@@ -179,6 +191,7 @@ def outcomes(curves: KeptCurves, plan: StudyPlan) -> Mapping[str, StudyCourse]:
         stopping=None,
         trial_count_max=plan.pool,
         trial_count_parallel=WORKERS,
+        selection=plan.selection,
     )
     points = points_of(study, curves.seed, plan) if plan.is_same else ()
 
@@ -307,6 +320,7 @@ def _rows(search: str, args: argparse.Namespace) -> Sequence[StrategyRow]:
                 pool=args.pool,
                 order=order,
                 is_same=search == "same",
+                selection=Selection(args.select),
             )
             ran = outcomes(curves, plan)
             curves.store()
@@ -339,6 +353,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             default=list(accepted),
             help=", ".join(accepted),
         )
+    parser.add_argument(
+        "--select",
+        choices=[selection.value for selection in Selection],
+        default=Selection.LAST.value,
+        help="the measurement that counts for a trial; default: %(default)s",
+    )
     parser.add_argument("--keep", type=Path, help="a file with learning curves, read and extended")
 
 

@@ -15,12 +15,14 @@ from trainshed.model.study import (
     AshaRule,
     Goal,
     MedianRule,
+    Selection,
     StoppingRule,
     StudySpec,
 )
 from trainshed.model.study import DecayCurveRule as Decay
 from trainshed.model.trials import Measurement, TrialRecord, TrialState, Values
 from trainshed.tuning.asha import pauses, promotions
+from trainshed.tuning.ranking import upward
 from trainshed.tuning.stopping import to_stop
 from trainshed.tuning.suggest import suggest
 
@@ -65,11 +67,10 @@ class RuleStrategy:
         number = len(self._trials) + 1
         if number > self._study.trial_count_max:
             return None
-        trials = tuple(self._trials.values())
         values = (
             self._points[number - 1]
             if self._points
-            else suggest(self._study, tuple(map(result_so_far, trials)), 1, self._seed).values[0]
+            else suggest(self._study, self._results_so_far(), 1, self._seed).values[0]
         )
         self._trials[number] = TrialRecord(number=number, values=values)
         return number, values
@@ -103,18 +104,32 @@ class RuleStrategy:
         self._trials[number] = replace(
             trial,
             state=TrialState.PAUSED if is_paused else TrialState.SUCCEEDED,
-            final=None if is_paused else trial.measurements[-1],
+            final=None if is_paused else choose_result(self._study, trial.measurements),
             stopped_early=is_stopped and not is_paused,
             paused_at=trial.measurements[-1].step if is_paused else None,
         )
 
+    def _results_so_far(self) -> tuple[TrialRecord, ...]:
+        """Return the trials as the search of the service sees them: paused ones have ended."""
+        return tuple(
+            replace(
+                trial,
+                state=TrialState.SUCCEEDED,
+                final=choose_result(self._study, trial.measurements),
+                stopped_early=True,
+            )
+            if trial.state is TrialState.PAUSED
+            else trial
+            for trial in self._trials.values()
+        )
 
-def result_so_far(trial: TrialRecord) -> TrialRecord:
-    """Return a paused trial as the search of the service sees it: ended with its last report."""
-    if trial.state is not TrialState.PAUSED:
-        return trial
-    final = trial.measurements[-1]
-    return replace(trial, state=TrialState.SUCCEEDED, final=final, stopped_early=True)
+
+def choose_result(study: StudySpec, measurements: Sequence[Measurement]) -> Measurement:
+    """Return the measurement that counts for a trial: the last one, or the best one."""
+    if study.selection is Selection.LAST:
+        return measurements[-1]
+    goal = study.metrics[0].goal
+    return max(measurements, key=lambda one: upward(goal, one.metrics[0][1]))
 
 
 def strategy(

@@ -9,6 +9,8 @@ from benchmarks.tuning.halving_strategies import RULES, is_better, strategy
 from benchmarks.tuning.long_trainings import KeptCurves, LongTraining
 from benchmarks.tuning.spaces import double, study_of
 
+from trainshed.model.study import Selection
+
 STUDY = study_of(double("rate", 0.0, 1.0))
 
 
@@ -43,6 +45,17 @@ def test_workers_run_trials_at_once_and_the_clock_counts_all_of_them(curves):
     assert (outcome.worker_s, outcome.steps, outcome.begun, outcome.stopped) == (16.0, 60, 3, 0)
     assert [one.value for one in outcome.improvements] == [0.75, 0.5]
     assert outcome.best == 0.5
+
+
+def test_the_best_measurement_of_a_trial_counts_if_it_is_selected(curves):
+    rising = [(0.1 * step, 1.0) for step in (3, 1, 2, 4)]
+    curves.points = {f'[["rate", {rate}]]': rising for rate in (0.5, 0.25, 0.75)}
+    for selection, best in ((Selection.LAST, 0.4), (Selection.BEST, 0.1)):
+        study = replace(STUDY, selection=selection)
+        ours = strategy("none", study, POINTS, 1, 4)
+        assert StudyReplay(curves, ours, study).run(None, 3).best == best
+        trial = ours._trials[1]
+        assert trial.final.metrics[0][1] == best
 
 
 def test_curves_in_a_file_are_not_trained_again(curves):

@@ -68,15 +68,15 @@ def test_what_is_tried_next_follows_from_what_pods_have_reported(on_cluster, her
 def test_a_paused_trial_goes_on_from_its_checkpoint_to_its_end(on_cluster, live_cluster, tmp_path):
     make_bucket(on_cluster)
     spool = Path(live_cluster.make_settings(tmp_path, SERVER_CLAIM)["spool"])
-    known = on_cluster.data_dir / "buckets" / "tuning-bucket" / "known"
-    known.mkdir()
+    permissions = on_cluster.data_dir / "buckets" / "tuning-bucket" / "known"
+    permissions.mkdir()
 
     def let_go(name):
         """Let trials go on of whose checkpoints the engine knows."""
         for trial in native(on_cluster, name, "/trials")["trials"]:
             for path in spool.glob(f"*/jobs/{trial['job']}/*/**/*.steps.json"):
                 if json.loads(path.read_text())["checkpoint_at"]:
-                    (known / str(trial["number"])).touch()
+                    (permissions / str(trial["number"])).touch()
 
     check_paused_trials(on_cluster, WAITING, let_go)
 
