@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks.tuning.metrics import hypervolume
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -138,7 +139,8 @@ def test_it_finds_a_front_that_chance_does_not():
 
 
 @pytest.mark.untraced
-def test_it_finds_the_middle_of_a_front_of_three():
+def test_it_finds_a_front_of_three_and_its_middle():
+    """Random points have a volume of 0.025, and 0.203 in the middle."""
     goals = {"loss": (0.2, 0.2), "cost": (0.8, 0.2), "time": (0.5, 0.8)}
 
     def distances(values):
@@ -150,7 +152,9 @@ def test_it_finds_the_middle_of_a_front_of_three():
     spec = second(*map(double, "xyzu"), metrics=(LOSS, COST, TIME))
     front = [dict(one.final.metrics) for one in pareto(spec, searched(spec, 24, distances))]
     assert len(front) >= 19
-    assert min(max(one["loss"], one["cost"], -one["time"]) for one in front) < 0.175
+    losses = np.array([(one["loss"], one["cost"], -one["time"]) for one in front])
+    assert hypervolume(losses, np.full(3, 0.45)) > 0.048
+    assert losses.max(axis=1).min() < 0.19
 
 
 @settings(deadline=None, max_examples=20)
@@ -256,9 +260,28 @@ def test_the_first_trials_of_a_study_with_too_few_safe_ones_stay_near():
 
 def test_the_reference_point_is_beyond_the_front_in_every_objective():
     front = np.array([[0.0, 2.0], [1.0, 1.0]])
-    assert reference_point(front) == pytest.approx([1.1, 2.1])
-    assert (reference_point(front[:1]) > front[0]).all()
-    assert reference_point(front - 5) == pytest.approx([0.5, 0.5])
+    usual = np.array([0.5, 0.5])
+    assert reference_point(front, usual) == pytest.approx([1.1, 2.1])
+    assert (reference_point(front[:1], usual) > front[0]).all()
+    assert reference_point(front - 5, usual) == pytest.approx(usual)
+
+
+def test_a_front_at_one_end_of_the_space_grows_towards_the_other_end():
+    """Most of the trials have the least cost, where nothing is to be gained."""
+    suggested = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x = np.concatenate([rng.uniform(0, 0.08, 26), [0.5, 0.9]])
+        points = np.column_stack([x, rng.uniform(0, 1, 28)])
+        losses = np.column_stack([1 - x + (points[:, 1] - 0.3) ** 2, x])
+        losses[-2:, 0] = 2.0
+        results = Results(points=points, losses=losses, excesses=np.empty((28, 0)))
+        axis = CubeAxis(positions=(), is_category=False, parent=None, parent_positions=frozenset())
+        point = propose_for_metrics(
+            results, np.empty((0, 2)), axes=[axis] * 2, seed=seed, model=MODEL
+        )
+        suggested.append(point[0])
+    assert sum(coordinate > 0.1 for coordinate in suggested) >= 4
 
 
 def test_after_many_trials_models_are_fitted_again_when_a_tenth_is_added():

@@ -59,11 +59,11 @@ _CLIMB_GAIN_MIN: Final = 1e-2
 #: The most objectives that are searched by their hypervolume.
 _HYPERVOLUME_MAX: Final = 2
 
-#: The reference point lies beyond the worst values of the front by this share of its extent.
+#: The reference point lies beyond the worst values of the front by this share of its extent, and
+#: is no better than this quantile of the losses that are expected at so many random points.
 _BEYOND: Final = 0.1
-
-#: The scaled loss of a usual trial: half a deviation worse than the mean.
-_USUAL: Final = 0.5
+_QUANTILE: Final = 0.75
+_DRAWN: Final = 64
 
 #: Points that are tried at the same time differ by this much in some coordinate.
 _GAP: Final = 1e-3
@@ -236,10 +236,29 @@ class _MetricsSearch:
         ]
         joint = join(beliefs)
         rows = np.column_stack(scaled)[self.results.safe]
-        expected = self._expected(joint, limits.borders)
-        number = len(self.results.points) + len(self.pending)
-        improvement = _improvement(np.vstack([rows, expected]), number)
+        rows = np.vstack([rows, self._expected(joint, limits.borders)])
+        improvement = self._improvement(joint, rows)
         return MetricsScore(posterior=joint, limits=limits, improvement=improvement)
+
+    def _improvement(self, joint: JointPosterior, losses: Array) -> BeliefScore:
+        """Return the score of the objectives, from the scaled losses of the trials that count."""
+        if losses.shape[1] == 1:
+            return ImprovementScore(best=float(losses.min()))
+        front = losses[front_of(losses)]
+        reference = reference_point(front, self._usual_losses(joint, losses.shape[1]))
+        if losses.shape[1] > _HYPERVOLUME_MAX:
+            number = len(self.results.points) + len(self.pending)
+            return reach_improvement(losses, reference, number)
+        return ExpectedHypervolume(edges=strips_below(front, reference))
+
+    def _usual_losses(self, joint: JointPosterior, count: int) -> Array:
+        """Return a loss of each objective that most random points are expected to beat.
+
+        The trials themselves do not say what is usual: the search chose most of them at one end.
+        """
+        drawn = self.cube.snap(self.cube.draw(_DRAWN, self.rng))
+        means, _ = joint.at(self.cube.features(drawn))
+        return np.asarray(np.quantile(means[-count:], _QUANTILE, axis=1))
 
     def _expected(self, joint: JointPosterior, borders: Array) -> Array:
         """Return the expected losses of pending points that are probably safe."""
@@ -348,26 +367,15 @@ class MetricsScore:
         )
 
 
-def _improvement(scaled: Array, number: int) -> BeliefScore:
-    """Return the score of the objectives, from the scaled losses of the trials that count."""
-    if scaled.shape[1] == 1:
-        return ImprovementScore(best=float(scaled.min()))
-    front = scaled[front_of(scaled)]
-    reference = reference_point(front)
-    if scaled.shape[1] > _HYPERVOLUME_MAX:
-        return reach_improvement(scaled, reference, number)
-    return ExpectedHypervolume(edges=strips_below(front, reference))
-
-
-def reference_point(front: Array) -> Array:
+def reference_point(front: Array, usual: Array) -> Array:
     """Return the worst values that count in a hypervolume, from a front of scaled losses.
 
-    At least the values of a usual trial count: else a small front would stay small.
+    At least the ``usual`` losses count: else a small front would stay small.
     """
     worst = front.max(axis=0)
     extent = worst - front.min(axis=0)
     beyond = worst + _BEYOND * np.where(extent > 0, extent, 1.0)
-    return np.asarray(np.maximum(beyond, _USUAL))
+    return np.asarray(np.maximum(beyond, usual))
 
 
 def _merits(results: Results) -> Array:
