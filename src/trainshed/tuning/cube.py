@@ -41,6 +41,16 @@ class CubeAxis:
     """Active only while the parent is active and has one of these coordinates (exactly)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Branch:
+    """The axes that are active while the axis ``parent`` has one of some coordinates."""
+
+    parent: int
+    parent_positions: Array
+    is_child: NDArray[np.bool_]
+    """Whether each axis of the cube is one of them."""
+
+
 class Cube:
     """All axes together; matrices have one row per point, and NaN for inactive coordinates."""
 
@@ -48,6 +58,7 @@ class Cube:
         """Derive the features of the axes."""
         self.axes = tuple(axes)
         self._positions = [np.array(axis.positions) for axis in axes]
+        self._middles = [(some[1:] + some[:-1]) / 2.0 for some in self._positions]
         self._has_words = any(axis.is_category for axis in axes)
         self._parents = {axis.parent for axis in axes if axis.parent is not None}
 
@@ -67,6 +78,26 @@ class Cube:
         """Return the index of the feature of each axis in ``columns``."""
         return np.searchsorted(self.groups, self.columns)
 
+    @cached_property
+    def _words(self) -> Array:
+        """Return the position of the word of each feature; NaN for the feature of a number."""
+        words = [axis.positions if axis.is_category else (np.nan,) for axis in self.axes]
+        return np.array([position for positions in words for position in positions])
+
+    @cached_property
+    def _branches(self) -> Sequence[_Branch]:
+        """Return the axes that have a parent, a parent's own branch before its children's."""
+        conditions = [(axis.parent, axis.parent_positions) for axis in self.axes]
+        return [
+            _Branch(
+                parent=parent,
+                parent_positions=np.array(list(positions)),
+                is_child=np.array([one == (parent, positions) for one in conditions]),
+            )
+            for parent, positions in dict.fromkeys(conditions)
+            if parent is not None
+        ]
+
     def draw(self, count: int, rng: np.random.Generator) -> Array:
         """Return random complete rows; each position of an axis has the same chance."""
         rows = rng.random((count, len(self.axes)))
@@ -78,37 +109,35 @@ class Cube:
     def snap(self, rows: Array) -> Array:
         """Return the nearest allowed points of complete rows; NaN for inactive axes."""
         out = np.clip(rows, 0.0, 1.0)
-        for i, axis in enumerate(self.axes):
-            positions = self._positions[i]
+        for i, (positions, middles) in enumerate(zip(self._positions, self._middles, strict=True)):
             if len(positions):
-                middles = (positions[1:] + positions[:-1]) / 2.0
                 out[:, i] = positions[np.searchsorted(middles, rows[:, i])]
-            if axis.parent is not None:
-                has_parent_value = np.isin(out[:, axis.parent], list(axis.parent_positions))
-                out[~has_parent_value, i] = np.nan
+        for branch in self._branches:
+            is_inactive = (out[:, branch.parent, None] != branch.parent_positions).all(axis=1)
+            out[is_inactive[:, None] & branch.is_child] = np.nan
         return out
 
     def features(self, points: Array) -> Array:
         """Return the features, between which distances are measured."""
         if not self._has_words:
             return np.where(np.isnan(points), _INACTIVE, points)
-        parts: list[Array] = []
-        for i, axis in enumerate(self.axes):
-            column = points[:, i : i + 1]
-            if axis.is_category:
-                parts.append(np.where(column == self._positions[i], WORD_FEATURE, 0.0))
-            else:
-                parts.append(np.where(np.isnan(column), _INACTIVE, column))
-        return np.hstack(parts)
+        columns = np.take(points, self.groups, axis=1)
+        words = np.where(columns == self._words, WORD_FEATURE, 0.0)
+        numbers = np.where(np.isnan(columns), _INACTIVE, columns)
+        return np.where(np.isnan(self._words), numbers, words)
 
     def neighbours(self, row: Array, rng: np.random.Generator) -> Array:
         """Return complete rows that differ from one in a single listed axis."""
-        rows = [
-            np.concatenate([row[:i], [position], row[i + 1 :]])
-            for i in range(len(self.axes))
+        changes = [
+            (i, position)
+            for i, positions in enumerate(self._positions)
+            if len(positions)
             for position in self._other_positions(i, float(row[i]), rng)
         ]
-        return np.array(rows).reshape(-1, len(self.axes))
+        rows = np.tile(row, (len(changes), 1))
+        for changed, (i, position) in zip(rows, changes, strict=True):
+            changed[i] = position
+        return rows
 
     def _other_positions(
         self, index: int, current: float, rng: np.random.Generator
