@@ -8,11 +8,12 @@ The search maximizes any score that is the logarithm of a value: one that has a 
 value itself is zero and flat.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import fmin_l_bfgs_b
 
 from trainshed.tuning.cube import Array, Cube
 
@@ -87,14 +88,14 @@ class Search:
         everywhere = self._scored(self._clip(self.cube.draw(self.effort.drawn, self.rng))).sorted()
         nearby = self._scored(self._clip(self._vary_best(points))).sorted()
         half = STARTS // 2
-        starts = np.vstack([everywhere.rows[:half], nearby.rows[:half]])
+        starts = _join([everywhere.first(half), nearby.first(half)])
         ranked = self._merged(self._scored(self._climb(starts)), everywhere, nearby)
         for _ in range(self.effort.rounds):
             rows = self.cube.neighbours(ranked.rows[0], self.rng)
             if not len(rows):
                 break
             neighbours = self._scored(rows).sorted()
-            climbed = self._scored(self._climb(neighbours.rows[:1]))
+            climbed = self._scored(self._climb(neighbours.first(1)))
             ranked = self._merged(ranked, neighbours, climbed)
         return self.cube.snap(ranked.rows)
 
@@ -120,13 +121,12 @@ class Search:
         return _Scored(rows=rows, scores=self.acquisition.score(features))
 
     def _merged(self, *parts: "_Scored") -> "_Scored":
-        rows = np.vstack([part.rows for part in parts])
-        if self.scores_again:
-            return self._scored(rows).sorted()
-        return _Scored(rows=rows, scores=np.concatenate([part.scores for part in parts])).sorted()
+        merged = _join(parts)
+        return (self._scored(merged.rows) if self.scores_again else merged).sorted()
 
-    def _climb(self, rows: Array) -> Array:
+    def _climb(self, starts: "_Scored") -> Array:
         """Return the rows moved along the slope, all at once: their scores are independent."""
+        rows = starts.rows
         points = self.cube.snap(rows)
         features = self.cube.features(points)
         free = ~np.isnan(points[:, self.cube.columns])
@@ -134,25 +134,24 @@ class Search:
             return rows
         at = (np.nonzero(free)[0], self.cube.places[np.nonzero(free)[1]])
         axes = self.cube.groups[at[1]]
-        optimum = minimize(
+        optimum, _, _ = fmin_l_bfgs_b(
             self._descent,
             features[at],
             args=(features, at),
-            jac=True,
-            method="L-BFGS-B",
             bounds=np.column_stack([self.region.low[axes], self.region.high[axes]]),
-            options={"maxiter": self.effort.climb_steps, **self._tolerance(features)},
+            maxiter=self.effort.climb_steps,
+            **self._tolerance(starts.scores),
         )
         moved = rows.copy()
-        moved[at[0], axes] = optimum.x
+        moved[at[0], axes] = optimum
         return moved
 
-    def _tolerance(self, features: Array) -> dict[str, float]:
-        """Return when a climb from some features ends, as an option: a share of the score."""
+    def _tolerance(self, scores: Array) -> dict[str, float]:
+        """Return when a climb from some scores ends, as an option: a share of their sum."""
         if self.effort.climb_gain_min is None:
             return {}
-        score = abs(float(self.acquisition.score(features).sum()))
-        return {"ftol": self.effort.climb_gain_min / max(score, 1.0)}
+        share = self.effort.climb_gain_min / max(abs(float(scores.sum())), 1.0)
+        return {"factr": share / np.finfo(np.float64).eps}
 
     def _descent(
         self, moved: Array, features: Array, at: tuple[Array, Array]
@@ -171,7 +170,18 @@ class _Scored:
     rows: Array
     scores: Array
 
+    def first(self, count: int) -> "_Scored":
+        """Return the first rows."""
+        return _Scored(rows=self.rows[:count], scores=self.scores[:count])
+
     def sorted(self) -> "_Scored":
         """Return the best first; of equal ones the first."""
         order = np.argsort(-self.scores, kind="stable")
         return _Scored(rows=self.rows[order], scores=self.scores[order])
+
+
+def _join(parts: Sequence[_Scored]) -> _Scored:
+    return _Scored(
+        rows=np.vstack([part.rows for part in parts]),
+        scores=np.concatenate([part.scores for part in parts]),
+    )

@@ -64,26 +64,26 @@ class JointPosterior:
         count = max(_CACHED // (metrics * points), 1)
         for begin in range(0, len(features), count):
             part = slice(begin, begin + count)
-            k, _, _ = self._cross(features[part])
+            k, _, _, _ = self._cross(features[part])
             means[:, part] = self._mean(k)
             deviations[:, part] = self._deviation(np.matmul(k, self.halves))
         return means, deviations
 
     def climb(self, features: Array, slopes: Slopes) -> tuple[Array, Array]:
         """Return the score of the beliefs at each row of features, and its gradient by the row."""
-        k, r, z = self._cross(features)
+        k, r, decay, z = self._cross(features)
         half = np.matmul(k, self.halves)
         deviation = self._deviation(half)
         score, by_mean, by_deviation = slopes(self._mean(k), deviation)
         pull = np.matmul(half, self.halves.transpose(0, 2, 1))
         pull *= -(by_deviation / deviation)[:, :, None]
         pull += by_mean[:, :, None] * self.weights[:, None, :]
-        pull *= (r + 1.0) * np.exp(-r)  # the kernel's slope by the squared distance, times -6
+        pull *= (r + 1.0) * decay  # the kernel's slope by the squared distance, times -6
         moved = np.matmul(pull, self.x) - pull.sum(axis=2)[:, :, None] * z
         return score, np.asarray(np.sum(moved * self.factors, axis=0) / 3.0)
 
-    def _cross(self, features: Array) -> tuple[Array, Array, Array]:
-        """Return covariances with the data, distances, and scaled features."""
+    def _cross(self, features: Array) -> tuple[Array, Array, Array, Array]:
+        """Return covariances with the data, distances, their decays, and scaled features."""
         z = features * self.factors
         squares = np.sum(z * z, axis=2)[:, :, None]
         r = np.matmul(np.concatenate([z, squares, np.ones_like(squares)], axis=2), self.for_squares)
@@ -93,8 +93,10 @@ class JointPosterior:
         k += 1.0
         k *= r
         k += 1.0
-        k *= np.exp(-r)
-        return k, r, z
+        decay = np.negative(r)
+        np.exp(decay, out=decay)
+        k *= decay
+        return k, r, decay, z
 
     def _mean(self, k: Array) -> Array:
         return np.asarray(np.matmul(k, self.weights[:, :, None])[:, :, 0] + self.means)
@@ -106,9 +108,7 @@ class JointPosterior:
 
 def join(posteriors: Sequence[KernelPosterior]) -> JointPosterior:
     """Return the posteriors of several metrics, which have the same points."""
-    factors = np.stack(
-        [math.sqrt(5.0) / belief.hyper.lengths[belief.groups] for belief in posteriors]
-    )[:, None, :]
+    factors = np.stack([math.sqrt(5.0) / belief.lengths for belief in posteriors])[:, None, :]
     x = posteriors[0].x * factors
     squares = np.sum(x * x, axis=2)[:, None, :]
     scales = np.array([belief.hyper.scale for belief in posteriors])

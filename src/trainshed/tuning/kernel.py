@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, solve_triangular
-from scipy.linalg.lapack import dpotri
-from scipy.optimize import minimize
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotri, dpotrs
+from scipy.optimize import fmin_l_bfgs_b
 
 Array = NDArray[np.float64]
 ROOT5: Final = math.sqrt(5.0)
@@ -52,6 +52,10 @@ class KernelPosterior:
     hyper: Hyperparameters
     groups: NDArray[np.intp]
     x: Array
+    lengths: Array
+    """The length of each feature."""
+    scaled: Array
+    """The points, divided by the lengths."""
     lower: Array
     """The Cholesky factor of the covariance of the observations."""
     weights: Array
@@ -68,10 +72,10 @@ class KernelPosterior:
     def slopes(self, z: Array) -> tuple[Array, Array, Array, Array]:
         """Return means and deviations at some points, and the gradients of both."""
         k, steep = self._cross(z)
-        pulled = cho_solve((self.lower, True), k.T, check_finite=False).T
+        pulled = _solve(self.lower, k.T).T
         variance = np.maximum(self.hyper.scale - np.sum(pulled * k, axis=1), 1e-12)
         deviation = np.sqrt(variance)
-        by_square = 1.0 / self.hyper.lengths[self.groups] ** 2
+        by_square = 1.0 / self.lengths**2
         to_mean = steep * self.weights
         to_variance = -2.0 * steep * pulled
         mean_slope = 2.0 * by_square * (to_mean.sum(1)[:, None] * z - to_mean @ self.x)
@@ -94,8 +98,7 @@ class KernelPosterior:
 
     def _cross(self, z: Array) -> tuple[Array, Array]:
         """Return covariances with the data, and their derivative by the squared distance."""
-        scaled = self.hyper.lengths[self.groups]
-        return matern(squares(z / scaled, self.x / scaled), self.hyper.scale)
+        return matern(squares(z / self.lengths, self.scaled), self.hyper.scale)
 
 
 def squares(a: Array, b: Array) -> Array:
@@ -129,14 +132,23 @@ def posterior(
     hyper: Hyperparameters, groups: NDArray[np.intp], x: Array, y: Array
 ) -> KernelPosterior:
     """Return the posterior after observing ``y`` at ``x``."""
-    scaled = x / hyper.lengths[groups]
+    lengths = hyper.lengths[groups]
+    scaled = x / lengths
     k, _ = matern(squares(scaled, scaled), hyper.scale)
     np.fill_diagonal(k, hyper.scale + hyper.noise + JITTER)
     lower = np.asarray(np.linalg.cholesky(k), dtype=np.float64)
-    ones = cho_solve((lower, True), np.ones(len(y)), check_finite=False)
+    ones = _solve(lower, np.ones(len(y)))
     mean = float(ones @ y) / float(ones.sum() + 1.0)
-    weights = cho_solve((lower, True), y - mean, check_finite=False)
-    return KernelPosterior(hyper=hyper, groups=groups, x=x, lower=lower, weights=weights, mean=mean)
+    return KernelPosterior(
+        hyper=hyper,
+        groups=groups,
+        x=x,
+        lengths=lengths,
+        scaled=scaled,
+        lower=lower,
+        weights=_solve(lower, y - mean),
+        mean=mean,
+    )
 
 
 def fit_hyperparameters(  # noqa: PLR0913  # the data, what is assumed, and the effort
@@ -156,18 +168,17 @@ def fit_hyperparameters(  # noqa: PLR0913  # the data, what is assumed, and the 
     axes = int(groups.max()) + 1
     bounds = [*[_LENGTHS] * axes, _SCALES, _NOISES]
     fits = [
-        minimize(
+        fmin_l_bfgs_b(
             loss,
             [length] * axes + [0.0, priors.noise[0]],
             args=(x, y, groups, priors),
-            jac=True,
             bounds=np.log(bounds),
-            method="L-BFGS-B",
-            options={"maxiter": steps},
+            maxiter=steps,
         )
         for length in (priors.length[0] + start for start in starts)
     ]
-    values = np.exp(min(fits, key=lambda fit: float(fit.fun)).x)
+    best, _, _ = min(fits, key=lambda fit: float(fit[1]))
+    values = np.exp(best)
     return Hyperparameters(
         lengths=values[:axes], scale=float(values[axes]), noise=float(values[axes + 1])
     )
@@ -212,6 +223,12 @@ def _with_priors(
     means, deviations = np.array(beliefs).T
     away = (theta - means) / deviations
     return value + 0.5 * float(away @ away), gradient + away / deviations
+
+
+def _solve(lower: Array, y: Array) -> Array:
+    """Return the solution for the matrix with this Cholesky factor; SciPy's checks take longer."""
+    solution, _ = dpotrs(lower, y, lower=1)
+    return np.asarray(solution)
 
 
 def _inverse(lower: Array) -> Array:
