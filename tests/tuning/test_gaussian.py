@@ -11,7 +11,7 @@ from scipy.optimize import approx_fprime
 from trainshed.model.study import Noise
 from trainshed.tuning import gaussian
 from trainshed.tuning.cube import Cube, CubeAxis, Point
-from trainshed.tuning.gaussian import propose, standardize, trust_region_width
+from trainshed.tuning.gaussian import low_decile, propose, standardize, trust_region_width
 from trainshed.tuning.improvement import log_improvement, log_improvement_slopes
 from trainshed.tuning.kernel import Hyperparameters, Priors, fit_hyperparameters, loss, posterior
 
@@ -136,6 +136,11 @@ def test_evened_values_keep_their_order(values):
     pairs = [(value, own) for value, own in zip(values, even, strict=True) if not math.isnan(value)]
     ordered = sorted(pairs)
     assert all(a[1] <= b[1] + 1e-9 for a, b in pairwise(ordered))
+
+
+@given(st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=40).map(sorted))
+def test_the_low_decile_is_that_of_numpy(values):
+    assert low_decile(np.array(values)) == np.percentile(values, 10)
 
 
 def test_values_near_the_median_keep_their_proportions_on_request():

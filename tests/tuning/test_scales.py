@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.model.study import ParameterKind, Scale
-from trainshed.tuning.scales import axis_of
+from trainshed.tuning.scales import all_positions, axis_of
 from tuning.spaces import PLAIN, discrete, double, integer, words
 
 POSITIONS = st.floats(0.0, 1.0)
@@ -147,6 +147,14 @@ def test_many_values_are_read_as_one_by_one(spec, positions, junk):
     assert first_equals == [equals[0] if equals else None for equals in equal_values]
     assert axis.positions_of(values) == [axis.position(value) for value in values]
     assert [type(value) for value in first_equals[: len(values)]] == list(map(type, values))
+
+
+@given(FINITE)
+def test_all_positions_of_a_finite_axis_ascend(spec):
+    axis = axis_of(spec)
+    positions = all_positions(axis)
+    assert list(positions) == [axis.position(value) for value in values_of(axis)]
+    assert all(one < other for one, other in pairwise(positions))
 
 
 def test_many_values_of_the_widest_range_are_read_as_one_by_one():

@@ -36,6 +36,7 @@ from trainshed.tuning.kernel import (
     posterior,
 )
 from trainshed.tuning.random_search import random_of, random_point
+from trainshed.tuning.scales import all_positions
 from trainshed.tuning.search_plan import FIRST_PLAN, SearchPlan
 from trainshed.tuning.space import Dimension, Space
 
@@ -136,9 +137,7 @@ def _axis(space: Space, dimension: Dimension) -> CubeAxis:
     axis = dimension.axis
     parent = None if dimension.parent is None else space.dimensions[dimension.parent].axis
     return CubeAxis(
-        positions=tuple(axis.positions_of([*axis.values_from(None)]))
-        if _is_listed(dimension)
-        else (),
+        positions=all_positions(axis) if _is_listed(dimension) else (),
         is_category=isinstance(axis.value(0.5), str),
         parent=dimension.parent,
         parent_positions=frozenset(
@@ -394,14 +393,27 @@ def standardize(values: Array, linear: float = 0.0) -> Array:
     largest = float(np.abs(finite).max()) or 1.0  # squares of the remaining values cannot overflow
     finite = finite / largest
     filled = np.where(np.isfinite(values), values / largest, finite.max())
-    middle = float(np.median(finite))
-    spreads = (middle - float(np.percentile(finite, 10)), float(np.std(finite)))
+    ordered = np.sort(finite)
+    middle = float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2.0
+    spreads = (middle - low_decile(ordered), float(np.std(finite)))
     unit = next((spread for spread in spreads if spread > _SPREAD_MIN), 1.0)
     knee = middle + linear * unit
     above = np.maximum(filled - knee, 0.0) / unit
     even = np.where(filled > knee, knee + unit * np.log1p(above), filled)
     even = (even - even.mean()) / (even.std() or 1.0)
     return np.asarray(even)
+
+
+def low_decile(ordered: Array) -> float:
+    """Return the tenth percentile of ascending values, as NumPy returns it in far more time."""
+    last = len(ordered) - 1
+    below = int(0.1 * last)
+    low, high = float(ordered[below]), float(ordered[min(below + 1, last)])
+    above_low = 0.1 * last - below
+    below_high = 1.0 - above_low
+    if above_low < below_high:
+        return low + (high - low) * above_low
+    return high - (high - low) * below_high
 
 
 def trust_region_width(values: Array, start: int, axes: int) -> float:

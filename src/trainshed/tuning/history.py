@@ -111,7 +111,7 @@ def _finished(
             values=values,
             losses=_losses(goals, trial),
             excesses=tuple(_excess(metric, trial) for metric in limits) if limits else (),
-            is_safe=trial.state is TrialState.SUCCEEDED and is_safe(study, trial),
+            is_safe=trial.state is TrialState.SUCCEEDED and (not limits or is_safe(study, trial)),
         )
 
 

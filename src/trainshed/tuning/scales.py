@@ -7,6 +7,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Final
 
@@ -248,6 +249,17 @@ def axis_of(spec: ParameterSpec) -> Axis:
     count = int(high) - int(low) + 1
     scaled = scaled_range(low - 0.5, float(count), spec.scale)
     return Integers(low=int(low), count=count, scaled=scaled)
+
+
+def all_positions(axis: Axis) -> tuple[float, ...]:
+    """Return the positions of all values of a finite axis, ascending."""
+    return axis.positions if isinstance(axis, Listed) else _computed_positions(axis)
+
+
+@lru_cache(maxsize=64)
+def _computed_positions(axis: Doubles | Integers) -> tuple[float, ...]:
+    """Return the positions of all values; integers are many, and each suggestion needs them."""
+    return tuple(axis.positions_of([*axis.values_from(None)]))
 
 
 def _discrete(values: tuple[float, ...], scale: Scale) -> Axis:
