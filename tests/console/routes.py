@@ -1,8 +1,9 @@
 """The native routes that the console calls, and the command with which a terminal does the same."""
 
 import re
+from functools import cache
 
-from e2e.every_route import DOCUMENT
+from e2e.every_route import openapi_document
 
 JOBS, JOB = "/projects/{project}/jobs", "/projects/{project}/jobs/{job}"
 #: What only a browser needs: its own sign-in, and links that can send no header.
@@ -51,15 +52,20 @@ VERBS = {
     ("GET", "/usage"): "usage",
     ("GET", "/alerts"): "alerts",
 }
-_ROUTES = [
-    (verb.upper(), path, re.compile(re.sub(r"\{[^}]*\}", "[^/:]+", path) + "$"))
-    for path, verbs in DOCUMENT["paths"].items()
-    for verb in verbs
-]
 
 
 def find_route(method, path):
     """Return the documented (method, path) of a call below /trainshed/v1; None if there is none."""
     return next(
-        (route[:2] for route in _ROUTES if route[0] == method and route[2].match(path)), None
+        (route[:2] for route in _routes() if route[0] == method and route[2].match(path)), None
     )
+
+
+@cache
+def _routes():
+    """Return the (method, path, pattern of the path) of each documented route."""
+    return [
+        (verb.upper(), path, re.compile(re.sub(r"\{[^}]*\}", "[^/:]+", path) + "$"))
+        for path, verbs in openapi_document()["paths"].items()
+        for verb in verbs
+    ]

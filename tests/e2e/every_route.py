@@ -1,8 +1,10 @@
 """All routes that there are, read from the tables themselves, so that none can be forgotten."""
 
 import re
+from functools import cache
 from unittest.mock import MagicMock
 
+from api.access_rules import listed
 from api.support import build_native
 from trainshed.api.native.app import native_app
 from trainshed.api.not_here import ABSENT
@@ -23,15 +25,18 @@ GOOGLE = google_table(
 #: (verb, path) below the server's root.
 STORAGE = [(verb, path) for verb, path, _ in TABLE]
 
-DOCUMENT = native_app(
-    build_native(),
-    "1",
-).openapi()
-NATIVE = [
-    (verb.upper(), f"/trainshed/v1{path}")
-    for path, verbs in DOCUMENT["paths"].items()
-    for verb in verbs
-]
+_NATIVE_APP = native_app(build_native(), "1")
+NATIVE = [(verb, f"/trainshed/v1{path}") for verb, path in listed(_NATIVE_APP.routes, "")]
+
+
+@cache
+def openapi_document():
+    """Return the document of the native routes.
+
+    It takes a second of a processor: tests ask for it when they run, not when they are collected.
+    """
+    return _NATIVE_APP.openapi()
+
 
 #: What storage clients put behind an object's name.
 ACTIONS = ("rewriteTo/b/{other}/o/copy", "copyTo/b/{other}/o/copy", "moveTo/o/copy", "compose")

@@ -22,6 +22,7 @@ OF_CALLERS = (
     "signin",
     "signin:code",
     "downloads",
+    "openapi.json",
 )
 FOR_ALL = tuple(f"/trainshed/v1/{name}" for name in OF_CALLERS)
 #: Signing in needs no token, and signing out forgets only the browser's own sign-in.
