@@ -52,29 +52,40 @@ def under_run(server, tmp_path):
     return running
 
 
-def vertex_results(under_run, venv, bucket):
-    program = (PROGRAMS / "vertex.py", bucket)
+def vertex_results(under_run, venv, bucket, runs):
+    program = (PROGRAMS / "vertex.py", bucket, *runs)
     return results_of(under_run(python_of(venv), "-W", "ignore", *program))
 
 
+PROGRAM_NAMES = ("custom_job", "tuning_job", "training_pipeline")
+EVERY_RUN = tuple(f"{way}.{name}" for way in ("grpc", "rest") for name in PROGRAM_NAMES)
+#: Each program and each transport once; README runs a CustomJob over gRPC.
+SHORT_RUNS = ("grpc.tuning_job", "rest.custom_job", "rest.training_pipeline")
+
+
 @pytest.mark.parametrize(
-    "venv", [".venv-google", pytest.param(".venv-google-old", marks=pytest.mark.full)]
+    ("venv", "runs"),
+    [
+        pytest.param(".venv-google", SHORT_RUNS, id="short"),
+        pytest.param(".venv-google", EVERY_RUN, id="newest", marks=pytest.mark.full),
+        pytest.param(".venv-google-old", EVERY_RUN, id="1.60.0", marks=pytest.mark.full),
+    ],
 )
-def test_the_programs_of_the_vertex_sdk_run_over_grpc_and_rest(under_run, server, venv):
-    bucket = f"unchanged{venv.removeprefix('.venv')}"  # both SDKs share the server
-    results = vertex_results(under_run, venv, bucket)
-    for transport in ("grpc", "rest"):
-        programs = results[transport]
-        assert programs["custom_job"] == {"state": "JOB_STATE_SUCCEEDED"}
-        assert programs["tuning_job"]["state"] == "JOB_STATE_SUCCEEDED"
-        assert programs["tuning_job"]["trials"] == ["SUCCEEDED", "SUCCEEDED"]
-        folder = f"{bucket}/{transport}_training_pipeline"
-        expected = {"state": "PIPELINE_STATE_SUCCEEDED", "model": f"gs://{folder}/model"}
-        assert programs["training_pipeline"] == expected
-    assert results["stored"] == [
-        "grpc_training_pipeline/model/model.txt",
-        "rest_training_pipeline/model/model.txt",
-    ]
+def test_the_programs_of_the_vertex_sdk_run_over_grpc_and_rest(under_run, server, venv, runs):
+    bucket = f"unchanged{venv.removeprefix('.venv')}-{len(runs)}"  # all share the server
+    results = vertex_results(under_run, venv, bucket, runs)
+    ways = [way for way in ("grpc", "rest") if f"{way}.training_pipeline" in runs]
+    model = {way: f"gs://{bucket}/{way}_training_pipeline/model" for way in ways}
+    expected = {
+        "custom_job": lambda _: {"state": "JOB_STATE_SUCCEEDED"},
+        "tuning_job": lambda _: {"state": "JOB_STATE_SUCCEEDED", "trials": ["SUCCEEDED"] * 2},
+        "training_pipeline": lambda way: {
+            "state": "PIPELINE_STATE_SUCCEEDED", "model": model[way],
+        },
+    }  # fmt: skip
+    for way, name in (run.split(".") for run in runs):
+        assert results[way][name] == expected[name](way)
+    assert results["stored"] == [f"{way}_training_pipeline/model/model.txt" for way in ways]
     assert results["emulator"] is None
     status, keys = server.call("GET", "/trainshed/v1/keys")
     assert (status, keys) == (200, {"keys": []})

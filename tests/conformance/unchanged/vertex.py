@@ -1,7 +1,8 @@
 """The README's programs for Vertex AI, as they run at Google: nothing names a server.
 
-Makes the bucket that its argument names, and prints one JSON object.  The programs run
-side by side, for the SDK looks at a job every five seconds.
+Makes the bucket that its first argument names, and prints one JSON object.  The next arguments are
+the runs, as ``grpc.custom_job``: a transport and a program.  The programs of a transport run side
+by side, for the SDK looks at a job every five seconds.
 """
 
 import concurrent.futures
@@ -14,7 +15,7 @@ import tempfile
 from google.cloud import aiplatform, storage
 from google.cloud.aiplatform import hyperparameter_tuning as hpt
 
-BUCKET = sys.argv[1]
+BUCKET, *RUNS = sys.argv[1:]
 IMAGE = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-0:latest"
 TRAINER = """
 import hypertune, sys
@@ -67,6 +68,9 @@ def training_pipeline(script):
     return {"state": job.state.name, "model": model.uri}
 
 
+PROGRAMS = {program.__name__: program for program in (custom_job, tuning_job, training_pipeline)}
+
+
 def run_all(transport):
     aiplatform.init(
         project="demo-proj",
@@ -74,12 +78,12 @@ def run_all(transport):
         staging_bucket=f"gs://{BUCKET}",
         api_transport=transport,
     )
-    programs = (custom_job, tuning_job, training_pipeline)
+    names = [run.partition(".")[2] for run in RUNS if run.startswith(transport)]
     folder = pathlib.Path(tempfile.mkdtemp())
     with concurrent.futures.ThreadPoolExecutor() as threads:
         running = {
-            program.__name__: threads.submit(program, folder / f"{transport}_{program.__name__}.py")
-            for program in programs
+            name: threads.submit(PROGRAMS[name], folder / f"{transport}_{name}.py")
+            for name in names
         }
     return {name: future.result() for name, future in running.items()}
 
