@@ -12,6 +12,7 @@ from e2e.every_route import GOOGLE, filled
 from e2e.support import custom_job, good, wait_until
 from e2e.world import FOREIGN, NEVER, OWN, body_of, check_strangers, ghost_of, mask_names
 from trainshed.api.call import parameter_names
+from trainshed.api.not_here import ABSENT
 from trainshed.wire.descriptors import message_class
 
 pytestmark = pytest.mark.slow
@@ -22,8 +23,18 @@ PLACES = {"project", "location"}
 READS = ("/v2/entries:list", ":wait")
 
 
+#: One function answers at all collections that are not here: ``make test`` tries those of one.
+#: ``api/test_access_matrix.py`` calls all of them, in one process.
+REPEATED = ABSENT.keys() - {"datasets"}
+
+
 def every_row(rows):
-    return pytest.mark.parametrize("row", rows, ids=[f"{row.verb} {row.path}" for row in rows])
+    return pytest.mark.parametrize("row", [as_case(row, f"{row.verb} {row.path}") for row in rows])
+
+
+def as_case(row, name):
+    marks = () if REPEATED.isdisjoint(row.path.split("/")) else pytest.mark.full
+    return pytest.param(row, marks=marks, id=name)
 
 
 # ---- Google's routes ----
@@ -82,8 +93,7 @@ def rpc(world):
 
 @pytest.mark.parametrize(
     "row",
-    [row for row in GOOGLE if row.rpc and row.path != "/v2/entries:list"],
-    ids=lambda row: row.rpc,
+    [as_case(row, row.rpc) for row in GOOGLE if row.rpc and row.path != "/v2/entries:list"],
 )
 def test_grpc_tells_the_same(world, rpc, row):
     def ask(project, *, real, token):
