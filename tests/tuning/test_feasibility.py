@@ -18,6 +18,7 @@ EXCESSES = st.lists(
 
 @example([1e300, -1e300])
 @example([5e-324, -5e-324])
+@example([0.0, 253.0, 1e-306])
 @given(EXCESSES)
 def test_scaled_excesses_keep_their_side_of_the_limit(excesses):
     scaled = scale_limit(np.array(excesses))
@@ -30,6 +31,7 @@ def test_scaled_excesses_keep_their_side_of_the_limit(excesses):
             assert value <= scaled.border
 
 
+@example([0.0, 4e292, 1e-16])
 @given(EXCESSES)
 def test_a_trial_without_a_value_is_as_bad_as_the_worst(excesses):
     scaled = scale_limit(np.array([*excesses, math.nan]))

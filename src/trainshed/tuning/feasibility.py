@@ -17,6 +17,9 @@ from trainshed.tuning.candidates import Acquisition
 from trainshed.tuning.cube import Array
 from trainshed.tuning.improvement import log_density
 
+#: A smaller unit, as a share of the largest amount, counts as none: a division by it overflows.
+_UNIT_MIN: Final = 1e-100
+
 #: How much more a probability counts while it is below the required one.
 _STEEP: Final = 100.0
 
@@ -89,7 +92,8 @@ def scale_limit(excesses: Array) -> ScaledLimit:
         return ScaledLimit(values=np.zeros(len(excesses)), border=0.0)
     largest = float(np.abs(finite).max()) or 1.0
     filled = np.where(np.isfinite(excesses), excesses, max(float(finite.max()), 0.0)) / largest
-    unit = float(np.median(np.abs(finite / largest))) or 1.0
+    middle = float(np.median(np.abs(finite / largest)))
+    unit = middle if middle > _UNIT_MIN else 1.0
     even = np.sign(filled) * np.log1p(np.abs(filled) / unit)
     mean, deviation = float(even.mean()), float(even.std()) or 1.0
     return ScaledLimit(values=(even - mean) / deviation, border=-mean / deviation)
