@@ -132,11 +132,14 @@ def draw_regret(tables: "Mapping[str, Regrets]", image: Path) -> str:
     if figure is None:
         return NOT_INSTALLED
     panels = figure.subplots(1, len(tables), squeeze=False)[0]
+    peers = sorted({peer for table in tables.values() for peer in table.by_peer})
+    colours = {peer: f"C{index}" for index, peer in enumerate(peers)} | {"ours": "black"}
     for axes, (mode, table) in zip(panels, tables.items(), strict=True):
         for peer, paths in table.by_peer.items():
             steps = range(1, min(map(len, paths.values())) + 1)
             medians = [table.median(peer, step) for step in steps]
-            axes.plot(steps, medians, label=peer, linewidth=2.5 if peer == "ours" else 1.2)
+            width = 2.5 if peer == "ours" else 1.2
+            axes.plot(steps, medians, label=peer, linewidth=width, color=colours[peer])
         axes.set_title(mode)
         axes.set_yscale("log")
         axes.set_xlabel("trials")

@@ -41,6 +41,8 @@ from benchmarks.tuning.tables import blocks, mode_of, random_goals, rank_goals
 CROWD, CROWD_PARALLEL = 1000, 50
 CROWD_S_MAX: Final = 60.0
 PARALLEL: Final = (1, 5)
+#: The share of the problems that a peer in the picture has searched.
+_DRAWN_MIN: Final = 0.75
 #: The sizes of the quick and of the dry form.
 QUICK_SEEDS: Final = 3
 DRY_TRIALS, DRY_SIZES = 6, (20,)
@@ -173,9 +175,9 @@ def _tables_by_mode(table: Regrets) -> dict[str, Regrets]:
 
 
 def _of_mode(table: Regrets, mode: str) -> Regrets:
-    """Return the searches of a mode by the peers that have a rank: others had other problems."""
+    """Return the searches of a mode by peers with most problems: a median of others misleads."""
     inside = table.where(lambda cell: mode_of(cell) == mode)
-    return Regrets(by_peer={name: inside.by_peer[name] for name in inside.ranked})
+    return Regrets(by_peer={name: inside.by_peer[name] for name in inside.list_peers(_DRAWN_MIN)})
 
 
 def _crowd(trials: int) -> Goal:

@@ -79,15 +79,19 @@ class Regrets:
         others = [name for name in self.ranked if name != peer]
         return 1 + sum(_behind(self.pairs(peer, name)) for name in others)
 
+    def list_peers(self, share: float) -> list[str]:
+        """Return the peers that searched at least a share of the problems, whatever their seeds."""
+        problems = {name: {cell.problem for cell in paths} for name, paths in self.by_peer.items()}
+        count = len(set().union(*problems.values()))
+        return [name for name, searched in problems.items() if len(searched) >= share * count]
+
     @cached_property
     def ranked(self) -> list[str]:
         """Return the peers that searched at least a third of the problems.
 
         A peer whose searches cost minutes has fewer seeds than the others.
         """
-        problems = {name: {cell.problem for cell in paths} for name, paths in self.by_peer.items()}
-        count = len(set().union(*problems.values()))
-        return [name for name, searched in problems.items() if 3 * len(searched) >= count]
+        return self.list_peers(1 / 3)
 
     @cached_property
     def ranks(self) -> Mapping[str, float]:
