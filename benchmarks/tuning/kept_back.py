@@ -2,8 +2,8 @@
 
 Definitions after Surjanovic and Bingham, "Virtual Library of Simulation Experiments"
 (https://www.sfu.ca/~ssurjano/), Coello (2000) for the beam and the spring, Tanabe and Ishibuchi
-(2020) for the truss, and Van Veldhuizen and Lamont (1999) for VLMOP2.  Where an optimum is not
-known exactly, a search of 10**5 or more points and a local one from the best of them supply it.
+(2020) for the truss, and Van Veldhuizen and Lamont (1999) for VLMOP2.  The truss, VLMOP2 and the
+trainings have no floor: the best of all searches replaces it.
 """
 
 import math
@@ -30,7 +30,7 @@ _TRUSS: Final = ((1.0, 3.0), (math.sqrt(2), 3.0), (math.sqrt(2), 3.0), (1.0, 3.0
 def _moved(
     function: Callable[[Array], float], dimensions: int, low: float, high: float
 ) -> Callable[[int], Problem]:
-    """Return a function with least value 0, moved by up to 30 % of its range by the seed."""
+    """Return a function with least value 0, moved by up to 15 % of its range by the seed."""
 
     def make(seed: int) -> Problem:
         move = (high - low) / 2 * shift(dimensions, seed) / 2

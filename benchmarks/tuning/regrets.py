@@ -80,7 +80,7 @@ class Regrets:
         return 1 + sum(_behind(self.pairs(peer, name)) for name in others)
 
     def list_peers(self, share: float) -> list[str]:
-        """Return the peers that searched at least a share of the problems, whatever their seeds."""
+        """Return the peers that searched at least a share of the problems, with any seeds."""
         problems = {name: {cell.problem for cell in paths} for name, paths in self.by_peer.items()}
         count = len(set().union(*problems.values()))
         return [name for name, searched in problems.items() if len(searched) >= share * count]

@@ -58,7 +58,7 @@ def world(tmp_path_factory):
     new_database(folder)
     settings = Settings(data_dir=folder, failed_sign_ins_a_minute=0)
     application = build(settings, engine=FakeEngine([]))
-    native_of(application).openapi = dict  # a second of a processor; others read it
+    native_of(application).openapi = dict  # it takes a second; other tests read the document
     store = application.store
     store.add_bucket(BUCKET, OWN)
     log = application.audit_log

@@ -304,12 +304,23 @@ def test_changes_name_a_broken_limit_and_the_size_of_the_front():
     assert lines[-1].endswith("seconds 2 at step 1, in the Pareto front of 2")
 
 
-def test_a_change_names_the_rung_of_a_paused_trial():
-    view = read_view(vertex([trial(2, "ACTIVE", measured=[(9, {"accuracy": 0.5})], lr=0.1)]))
-    native = {"number": 2, "state": "PAUSED", "jobState": "PAUSED", "stoppedEarly": False}
-    native |= {"step": 9, "metrics": {"accuracy": 0.5}, "earlyStop": {"rung": 1}}
-    view = add_native_trials(view, {"trials": [native]})
-    assert list(changes(None, view))[1:] == ["trial 2: PAUSED at rung 1: accuracy 0.5 at step 9"]
+@pytest.mark.parametrize(
+    ("google_state", "state", "line"),
+    [
+        ("ACTIVE", "PAUSED", "trial 2: PAUSED at rung 1: accuracy 0.5 at step 9"),
+        (
+            "STOPPING",
+            "STOPPING",
+            "trial 2: STOPPING, stopped early at rung 1: accuracy 0.5 at step 9",
+        ),
+    ],
+)
+def test_a_change_names_the_rung_of_a_trial_that_does_not_go_on(google_state, state, line):
+    view = read_view(vertex([trial(2, google_state, measured=[(9, {"accuracy": 0.5})], lr=0.1)]))
+    native = {"number": 2, "state": state, "jobState": "RUNNING"}
+    native |= {"stoppedEarly": state == "STOPPING", "step": 9, "metrics": {"accuracy": 0.5}}
+    view = add_native_trials(view, {"trials": [{**native, "earlyStop": {"rung": 1}}]})
+    assert list(changes(None, view))[1:] == [line]
 
 
 def test_the_summary_at_the_end_names_the_front_and_the_safe_trials(trainshed, serving):

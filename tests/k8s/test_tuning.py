@@ -23,6 +23,7 @@ WAITING = RESUMING.replace(
         time.sleep(0.05)
     while trial > 1 and not newest and step == 4:""",
 ).replace("import checkpoint_saver", "import local_path, checkpoint_saver")
+assert WAITING.count("local_path") == 2, "RESUMING has changed"
 
 
 @pytest.fixture

@@ -137,3 +137,21 @@ def test_a_program_has_a_checkpoint_once_it_has_reported_one(tmp_path, text, has
     if text is not None:
         Path(folder.steps(NAME)).write_text(text)
     assert program_files.has_checkpoint(folder, NAME) is has_one
+
+
+def test_files_are_due_with_the_first_checkpoint_and_once_a_minute(tmp_path):
+    folder = AttemptFolder(tmp_path)
+    Path(folder.shared).mkdir()
+    due = program_files.DueFiles(0.0)
+
+    def read(now_s, text):
+        Path(folder.steps(NAME)).write_text(text)
+        return due.read(folder, NAME, now_s).get(STEPS_FILE)
+
+    none, first, second = (f'{{"checkpoint_at": {at}}}' for at in (0.0, 5.0, 6.0))
+    assert read(1.0, none) is None
+    assert read(6.0, first) == first
+    assert read(7.0, second) is None
+    assert read(65.0, second) is None
+    assert read(66.0, second) == second
+    assert read(67.0, second) is None

@@ -17,7 +17,7 @@ from trainshed.tuning.candidates import Acquisition
 from trainshed.tuning.cube import Array
 from trainshed.tuning.improvement import log_density
 
-#: A smaller unit, as a share of the largest amount, counts as none: a division by it overflows.
+#: A smaller share of the largest amount counts as no unit: a division by it might overflow.
 _UNIT_MIN: Final = 1e-100
 
 #: How much more a probability counts while it is below the required one.

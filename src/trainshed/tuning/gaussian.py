@@ -236,7 +236,7 @@ def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
 
 
 def forget() -> None:
-    """Empty the caches, for benchmarks."""
+    """Empty the cache of fits, for benchmarks."""
     fitted_hyperparameters.cache_clear()
 
 
@@ -405,7 +405,7 @@ def standardize(values: Array, linear: float = 0.0) -> Array:
 
 
 def low_decile(ordered: Array) -> float:
-    """Return the tenth percentile of ascending values, as NumPy returns it in far more time."""
+    """Return the tenth percentile of ascending values: numpy.percentile's, which takes longer."""
     last = len(ordered) - 1
     below = int(0.1 * last)
     low, high = float(ordered[below]), float(ordered[min(below + 1, last)])

@@ -356,8 +356,10 @@ def _list_changes(previous: StudyView | None, current: StudyView) -> Iterator[st
 
 def _describe_outcome(view: StudyView, trial: TrialRecord) -> str:
     if not trial.state.is_final:
-        if paused := describe_early_stop(view, trial):
-            return f"{paused.removeprefix('paused')}: {describe_measurement(trial)}"
+        if remark := describe_early_stop(view, trial):
+            is_paused = trial.state is TrialState.PAUSED  # the line has the state already
+            text = remark.removeprefix("paused") if is_paused else f", {remark}"
+            return f"{text}: {describe_measurement(trial)}"
         origin = view.origins.get(trial.number, "")
         origin = f", {origin}" if origin else ""
         return f"{origin}: {format_parameters(trial)}" if trial.values else origin

@@ -57,6 +57,28 @@ def has_checkpoint(folder: AttemptFolder, task_name: str) -> bool:
     return False
 
 
+class DueFiles:
+    """The files of a program that its warden sends while the program runs.
+
+    They are due once a minute, and in the first beat after the first checkpoint: a study stops a
+    trial, and does not pause it, until the server knows of a checkpoint.
+    """
+
+    def __init__(self, now_s: float) -> None:
+        """Begin the first minute."""
+        self._sent_s = now_s
+        self._has_saved = False
+
+    def read(self, folder: AttemptFolder, task_name: str, now_s: float) -> Mapping[str, str]:
+        """Read the files if they are due, by variable; else none."""
+        is_first = not self._has_saved and has_checkpoint(folder, task_name)
+        self._has_saved |= is_first
+        if not is_first and now_s - self._sent_s < EVERY_S:
+            return {}
+        self._sent_s = now_s
+        return read_texts(folder, task_name)
+
+
 def write_texts(folder: AttemptFolder, task_name: str, texts: Mapping[str, Any]) -> None:
     """Replace the files of a program in the attempt's folder; ignore errors."""
     for variable, path in list_paths(folder, task_name).items():

@@ -154,8 +154,8 @@ class _Warden:
         self._is_success = False
         self._checks_without_message = 0
         self._sent_ns: int | None = None
-        self._files_sent_s = self._start_s = self._loop.now()
-        self._has_saved = False
+        self._start_s = self._loop.now()
+        self._due_files = program_files.DueFiles(self._start_s)
         self._handlers: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
             "take": self._take,
             "start": self._start,
@@ -333,19 +333,10 @@ class _Warden:
         self._channel.say(compose_beat(beat))
 
     def _read_files(self) -> Mapping[str, str]:
-        """Return the files of the program if the launcher cannot read them.
-
-        They are sent once a minute, and with the first checkpoint: studies wait for that one.
-        """
+        """Return the files of the program that are due, if the launcher cannot read them."""
         if self._task["folder"]:
             return {}
-        now_s, task_name = self._loop.now(), self._task["task_name"]
-        is_first = not self._has_saved and program_files.has_checkpoint(self._folder, task_name)
-        self._has_saved |= is_first
-        if not is_first and now_s - self._files_sent_s < program_files.EVERY_S:
-            return {}
-        self._files_sent_s = now_s
-        return program_files.read_texts(self._folder, task_name)
+        return self._due_files.read(self._folder, self._task["task_name"], self._loop.now())
 
     def _leave_when_dismissed(self, message: Mapping[str, Any]) -> None:
         self._is_dismissed = True
