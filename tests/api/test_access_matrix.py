@@ -249,7 +249,7 @@ async def one_route(world, verb, path, rule):
 
 
 def callers_at(world, path):
-    """Return the names of those who call a route."""
+    """Return the names of the callers of a route."""
     parts = {*path.split("/")}
     is_repeated = parts & NOT_HERE.keys() and EXAMPLE not in parts
     return ONE_OF_EACH if is_repeated and not FULL else world.callers

@@ -48,7 +48,7 @@ class _Branch:
     parent: int
     parent_positions: Array
     is_child: NDArray[np.bool_]
-    """Whether each axis of the cube is one of them."""
+    """Which axes of the cube these are."""
 
 
 class Cube:
@@ -80,7 +80,7 @@ class Cube:
 
     @cached_property
     def _words(self) -> Array:
-        """Return the position of the word of each feature; NaN for the feature of a number."""
+        """Return the positions of the words that features stand for; NaN for numbers."""
         words = [axis.positions if axis.is_category else (np.nan,) for axis in self.axes]
         return np.array([position for positions in words for position in positions])
 

@@ -53,7 +53,7 @@ class KernelPosterior:
     groups: NDArray[np.intp]
     x: Array
     lengths: Array
-    """The length of each feature."""
+    """The lengths of the features."""
     scaled: Array
     """The points, divided by the lengths."""
     lower: Array

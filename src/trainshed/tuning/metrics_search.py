@@ -252,7 +252,7 @@ class _MetricsSearch:
         return ExpectedHypervolume(edges=strips_below(front, reference))
 
     def _usual_losses(self, joint: JointPosterior, count: int) -> Array:
-        """Return a loss of each objective that most random points are expected to beat.
+        """Return the losses of the objectives that most random points are expected to beat.
 
         The trials themselves do not say what is usual: the search chose most of them at one end.
         """

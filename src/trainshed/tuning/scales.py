@@ -258,7 +258,7 @@ def all_positions(axis: Axis) -> tuple[float, ...]:
 
 @lru_cache(maxsize=64)
 def _computed_positions(axis: Doubles | Integers) -> tuple[float, ...]:
-    """Return the positions of all values; integers are many, and each suggestion needs them."""
+    """Return the positions of all values; integers are many, and every suggestion needs them."""
     return tuple(axis.positions_of([*axis.values_from(None)]))
 
 
